@@ -6,6 +6,7 @@ use crate::lab::quiet;
 use crate::lab::session::{Plan, Session};
 use crate::lab::skip::Skip;
 use crate::lab::unsteady;
+use crate::lab::watchdog;
 use crate::lab::{Doing, Res};
 use libtest_mimic::{Completion, Failed, Trial};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -114,14 +115,14 @@ pub(crate) const ALL: &[Mode] = &[
 
 impl Mode {
     /// The programs `odd_…` show what this machine's kernel does, whoever runs them: once is enough. Only the programs `carry_…` can be
-    /// carried, and they have nothing to show on a node.
+    /// carried, and they have nothing to show on a node; those called `image_…` only into a file, and no move takes them.
     pub(crate) fn takes(&self, program: &str) -> bool {
         match self.name {
             "bare" => true,
-            "restored" => program.starts_with("carry_"),
+            "restored" => program.starts_with("carry_") || program.starts_with("image_"),
             "chaos" if program.starts_with("carry_") => true,
             "moved" | "busy" | "lazily" => program.starts_with("carry_") || program.starts_with("kin_"),
-            _ => !["odd_", "carry_", "kin_"].iter().any(|kind| program.starts_with(kind)),
+            _ => !["odd_", "carry_", "kin_", "image_"].iter().any(|kind| program.starts_with(kind)),
         }
     }
 }
@@ -166,10 +167,11 @@ impl Host {
         let (host, program) = (self.clone(), program.to_string());
         Trial::ignorable_test(format!("{}::{program}", self.mode.name), move || {
             let room = quiet::room(quiet::DEMANDING)?;
+            let in_time = watchdog::watch(&format!("{}::{program}", host.mode.name), &host.place.evidence);
             let done = (1..=host.repeat).try_for_each(|round| {
                 host.run(&program).map_err(|fault| format!("{fault}\n(round {round} of {})", host.repeat))
             });
-            drop(room);
+            drop((room, in_time));
             let done = done.or_else(|fault| host.look_again(&program, fault));
             if host.to_come.fetch_sub(1, Ordering::Relaxed) == 1 {
                 host.drop_session();

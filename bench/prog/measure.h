@@ -1,12 +1,24 @@
 /* What the programs of the benches share. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
+/* A failure that has no errno. */
+static void fail_as(const char *what, const char *why, int number)
+{
+	fprintf(stderr, "%s: %s %d\n", what, why, number);
+	exit(1);
+}
+
+/* What has no errno is not "Success". */
 static void fail(const char *what)
 {
-	perror(what);
+	if (errno)
+		perror(what);
+	else
+		fprintf(stderr, "%s: failed\n", what);
 	exit(1);
 }
 
@@ -32,7 +44,8 @@ static void *nothing(void *x)
 static void once_thread(void)
 {
 	pthread_t thread;
-	if (pthread_create(&thread, NULL, nothing, NULL))
-		fail("pthread_create");
+	int error = pthread_create(&thread, NULL, nothing, NULL);
+	if (error)
+		fail_as("pthread_create", "error", error);
 	pthread_join(thread, NULL);
 }

@@ -1,6 +1,7 @@
 /* Programs that are carried. move small: nothing but itself; move threads: three beside the first; move memory MB RATE: so much memory, of
  * which it writes RATE MB/s, page by page. Each writes a line when it is there, and waits. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,9 +11,13 @@
 #include <unistd.h>
 #include <time.h>
 
+/* What has no errno is not "Success". */
 static void fail(const char *what)
 {
-	perror(what);
+	if (errno)
+		perror(what);
+	else
+		fprintf(stderr, "%s: failed\n", what);
 	exit(1);
 }
 
@@ -71,7 +76,7 @@ int main(int argc, char **argv)
 	if (argc > 3 && !strcmp(argv[1], "memory"))
 		memory(atol(argv[2]), atof(argv[3]));
 	for (int i = 0; argc > 1 && !strcmp(argv[1], "threads") && i < 3; i++)
-		if (pthread_create(&thread, NULL, wait_on, NULL))
+		if ((errno = pthread_create(&thread, NULL, wait_on, NULL)))
 			fail("pthread_create");
 	there();
 	wait_on(NULL);

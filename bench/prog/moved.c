@@ -216,7 +216,7 @@ int main(int argc, char **argv)
 		wait_on(NULL);
 	}
 	for (int i = 0; !strcmp(mode, "threads") && i < 3; i++)
-		if (pthread_create(&thread, NULL, wait_on, NULL))
+		if ((errno = pthread_create(&thread, NULL, wait_on, NULL)))
 			fail("pthread_create");
 	watch(NULL, 0, 0);
 }

@@ -49,8 +49,11 @@ static void run(char **argv)
 		_exit(127);
 	}
 	int status;
-	if (waitpid(pid, &status, 0) != pid || status)
+	if (waitpid(pid, &status, 0) != pid)
 		fail(argv[0]);
+	if (status)
+		fail_as(argv[0], WIFSIGNALED(status) ? "ended by signal" : "ended with status",
+			WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 	printf("%ld\n", now() - start);
 }
 

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod cpu;
+mod files;
 mod floods;
 mod inside;
 mod memory;
@@ -12,6 +13,7 @@ mod place;
 mod proc;
 mod ps;
 mod space;
+mod spawn;
 mod storm;
 mod table;
 mod travel;
@@ -36,9 +38,11 @@ fn main() -> ExitCode {
 fn measure(words: &[&str]) -> Result<bool> {
     match words {
         ["ps"] => ps::measure(),
+        ["files"] => files::measure(),
         ["floods"] => floods::measure(""),
         ["floods", which] => floods::measure(which),
         ["space"] => space::measure(),
+        ["spawn"] => spawn::measure(),
         ["mon"] => mon::measure(),
         ["proc"] => proc::measure(proc::NODES, proc::EACH),
         ["proc", "entries"] => proc::measure_entries(),
@@ -52,7 +56,7 @@ fn measure(words: &[&str]) -> Result<bool> {
         ["inside", "storm", nodes, forks, program] => storm::storm(number(nodes)?, number(forks)?, program),
         ["inside", "list"] => storm::print_list(),
         ["inside", "cpu", root] => cpu::print(number(root)? as u32),
-        _ => Err(Fault::refused("which? there are: floods, mon, move, proc, ps, space")),
+        _ => Err(Fault::refused("which? there are: files, floods, mon, move, proc, ps, space, spawn")),
     }
 }
 

@@ -21,21 +21,28 @@ impl Place {
     /// # Errors
     /// What keeps the sandbox from starting.
     pub(crate) fn open(nodes: usize) -> Result<Place> {
-        Place::start(Command::new(shoal()?), nodes)
+        Place::start(Command::new(shoal()?), nodes, &[])
+    }
+
+    /// The same with nodes that have nothing but a kernel.
+    pub(crate) fn open_bare(nodes: usize) -> Result<Place> {
+        Place::start(Command::new(shoal()?), nodes, &["--bare"])
     }
 
     /// The same, with all its machines on one processor.
     pub(crate) fn open_on_one_processor(nodes: usize) -> Result<Place> {
         let mut taskset = Command::new("taskset");
         taskset.args(["-c", "0"]).arg(shoal()?);
-        Place::start(taskset, nodes)
+        Place::start(taskset, nodes, &[])
     }
 
-    fn start(mut shoal: Command, nodes: usize) -> Result<Place> {
+    fn start(mut shoal: Command, nodes: usize, more: &[&str]) -> Result<Place> {
         // One clock for all, by which figures can be held against those of before there were others.
         let clocks = std::env::var("CLOCKS").unwrap_or_else(|_| "same".into());
         let mut sandbox = shoal
-            .args(["sandbox", "-n", &nodes.to_string(), "--clocks", &clocks, "--", "/bin/sh", "-c"])
+            .args(["sandbox", "-n", &nodes.to_string(), "--clocks", &clocks])
+            .args(more)
+            .args(["--", "/bin/sh", "-c"])
             .arg("while read -r line; do eval \"$line\"; done")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -60,7 +67,8 @@ impl Place {
 
     /// Runs a command that writes one number.
     pub(crate) fn number(&mut self, command: &str) -> Result<f64> {
-        self.say(&format!("{command} </dev/null"))?;
+        // A command that fails says why on stderr, and writes no number for which to wait.
+        self.say(&format!("{command} </dev/null || echo status $?"))?;
         parse(&self.line()?)
     }
 
@@ -106,12 +114,24 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn compile(name: &'static str, linked: &str) -> Result<Program> {
-        let dir = std::env::temp_dir().join(format!("shoal-bench{linked}.{}", std::process::id()));
+        Program::made(name, linked, &["-O2", linked, "-pthread"], &[])
+    }
+
+    /// With the calls of libbproc (`./x library`).
+    pub(crate) fn compile_with_library(name: &'static str) -> Result<Program> {
+        let library = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/library/dist");
+        let (include, archive) = (format!("-I{library}/include"), format!("{library}/lib/libbproc.a"));
+        Program::made(name, "-library", &["-O2", &include, "-pthread"], &[&archive])
+    }
+
+    /// `libraries` stand behind the program's source, which needs them.
+    fn made(name: &'static str, kind: &str, options: &[&str], libraries: &[&str]) -> Result<Program> {
+        let dir = std::env::temp_dir().join(format!("shoal-bench{kind}.{}", std::process::id()));
         std::fs::create_dir_all(&dir).map_err(|e| Fault::io(&e, format!("make {}", dir.display())))?;
         let program = Program { dir, name };
         let source = format!("{}/prog/{name}.c", env!("CARGO_MANIFEST_DIR"));
-        let done = Command::new("cc").args(["-O2", linked, "-pthread", "-o"]).arg(program.path()).arg(source).status();
-        match done {
+        let mut cc = Command::new("cc");
+        match cc.args(options).arg("-o").arg(program.path()).arg(source).args(libraries).status() {
             Ok(status) if status.success() => Ok(program),
             Ok(status) => Err(Fault::refused(format!("cc: {status}"))),
             Err(e) => Err(Fault::io(&e, "run cc")),

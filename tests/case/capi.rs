@@ -4,7 +4,7 @@ use super::scene::{holds, same, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::{Doing, Res};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub(crate) const SCENES: &[Scene] = &[("move_by_a_call", move_by_a_call), ("c_programs_hear_why", c_programs_hear_why)];
@@ -26,18 +26,30 @@ int main(void)
 }
 "#;
 
-/// A program of the scenes with the library, which is beside the product.
-fn linked(place: &Place, source: &Path, standard: &[&str]) -> Res<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let library = place.shoal.as_ref().ok_or("shoal is not built")?.with_file_name("libshoal.a");
-    if !library.exists() {
-        return Err(format!("{} is not built: cargo build --release -p capi", library.display()));
+/// Where `./x library` has put the libraries, beside the product.
+pub(super) fn libraries(place: &Place) -> Res<PathBuf> {
+    let product = place.shoal.as_ref().ok_or("shoal is not built")?;
+    let target = product.ancestors().nth(3).ok_or("the product is in no target directory")?;
+    let found = target.join("library/dist");
+    match found.join("lib/libshoal.a").exists() {
+        true => Ok(found),
+        false => Err(format!("{} has no libraries: ./x library", found.display())),
     }
-    let program = place.fresh("linked");
+}
+
+/// A program of the scenes with the library.
+fn linked(place: &Place, source: &Path, standard: &[&str]) -> Res<String> {
+    let libraries = libraries(place)?;
     let mut cc = Command::new("cc");
     cc.args(standard).args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"]);
-    cc.arg(root.join("crates/capi/include")).arg(source);
-    let done = cc.arg(library).arg("-o").arg(&program).output().doing("run cc")?;
+    cc.arg(libraries.join("include")).arg(source).arg(libraries.join("lib/libshoal.a"));
+    built(place, cc)
+}
+
+/// The program that the compiler makes.
+pub(super) fn built(place: &Place, mut cc: Command) -> Res<String> {
+    let program = place.fresh("linked");
+    let done = cc.arg("-o").arg(&program).output().doing("run a compiler")?;
     match done.status.success() {
         true => Ok(program.display().to_string()),
         false => Err(String::from_utf8_lossy(&done.stderr).into_owned()),

@@ -21,6 +21,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("nodes_ps_where", nodes_ps_where),
     ("all_descendants_show", all_descendants_show),
     ("ps_of_a_silent_node", ps_of_a_silent_node),
+    ("ps_of_silent_nodes", ps_of_silent_nodes),
+    ("check_tells_what_is_lost", check_tells_what_is_lost),
     ("kill_group_of_natives", kill_group_of_natives),
     ("move_takes_names_of_nodes", move_takes_names_of_nodes),
 ];
@@ -66,6 +68,8 @@ fn run_many(place: &Place) -> Res<End> {
     s.prints("shoal run -a -- sh -c 'echo $PPID' | sort -u | wc -l", "1")?;
     s.prints("shoal run -n 0-3 -- sh -c 'echo $$' | sort -u | wc -l", "4")?;
     s.prints("echo text | shoal run -a cat | sort | uniq -c | awk '{print $1, $2}'", "4 text")?;
+    // More channels at a moment than 128, which wait to be accepted.
+    s.prints("for i in 1 2 3; do timeout 60 shoal run -N 1000 echo x | wc -l; done", "1000\n1000\n1000")?;
     Ok(End::Passed)
 }
 
@@ -317,6 +321,37 @@ fn ps_of_a_silent_node(place: &Place) -> Res<End> {
     same("in order", pids.as_str(), s.ok("shoal ps | awk 'NR > 1 {print $1}' | sort -n")?.as_str())?;
     s.ok("pkill -KILL -f '^(shoal run -n 0,1 )?sleep 1045'")?;
     going.end()?;
+    Ok(End::Passed)
+}
+
+/// However many they are, that is one line.
+fn ps_of_silent_nodes(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "ps_of_silent_nodes", 5)?;
+    for node in ["n0", "n1", "n2", "n4"] {
+        s.network("sandbox", &["ip", "link", "set", node, "nomaster"])?;
+    }
+    let told = s.fails("shoal ps", 1)?;
+    let line =
+        "shoal: 4 of 5 nodes do not answer in time: n0-2,n4; of what runs there only the last that is known is shown";
+    same("what is said of them", told.as_str(), line)?;
+    Ok(End::Passed)
+}
+
+/// As root, as root without a capability that is only wished, and as a user, who lacks what is needed.
+fn check_tells_what_is_lost(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "check_tells_what_is_lost", 1)?;
+    s.prints("shoal check | grep -c '^yes     needed root:'", "1")?;
+    let less = "setpriv --bounding-set -sys_resource --inh-caps -sys_resource shoal check";
+    let lost =
+        "        lost without it: a process whose hard limits leave no room for its own checkpoint or move is refused";
+    s.prints(&format!("{less} | grep -A2 '^no      wished CAP_SYS_RESOURCE:' | tail -1"), lost.trim_end())?;
+    s.prints(&format!("{less} >/dev/null; a=$?; shoal check >/dev/null; echo $((a == $?))"), "1")?;
+    s.prints(&format!("{less} | tail -1 | grep -c 'shoal does without: .*CAP_SYS_RESOURCE'"), "1")?;
+    let user = "setpriv --reuid 1234 --regid 1234 --clear-groups shoal check";
+    s.prints(
+        &format!("{user} >/run/user.check; echo $?; tail -1 /run/user.check | grep -c '^needed and missing: root, '"),
+        "1\n1",
+    )?;
     Ok(End::Passed)
 }
 

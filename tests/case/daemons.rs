@@ -17,8 +17,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("daemon_follows_the_killed", daemon_follows_the_killed),
 ];
 
-/// A machine with processes, a network and an /etc and /run of its own; its init is a shell, which waits for whoever ends. It ends, and all that runs on it, when it is let go of.
-struct Machine {
+/// A machine with processes, a network and an /etc, /run and /var/lib of its own; its init is a shell, which waits for whoever ends. It ends, and all that runs on it, when it is let go of.
+pub(super) struct Machine {
     unshare: Child,
     /// Its init, as this machine numbers it.
     init: String,
@@ -34,17 +34,19 @@ impl Drop for Machine {
 }
 
 impl Machine {
-    fn start(place: &Place, name: &str) -> Res<Machine> {
+    pub(super) fn start(place: &Place, name: &str) -> Res<Machine> {
         let shoal = place.shoal.clone().ok_or("there is no shoal: build it first, or set SHOAL")?;
         let ready = place.fresh(name);
         let furnish = format!(
-            "cp -a /etc {0}.etc && mount --bind {0}.etc /etc && mount -t tmpfs run /run && hostname {name} && ip link set lo up && \
+            "cp -a /etc {0}.etc && mount --bind {0}.etc /etc && mount -t tmpfs run /run && mount -t tmpfs state /var/lib && hostname {name} && ip link set lo up && \
              touch {0}; while :; do sleep 1000; done",
             ready.display()
         );
-        let words =
-            ["--net", "--pid", "--mount", "--uts", "--fork", "--kill-child", "--mount-proc", "sh", "-c", &furnish];
-        let unshare = Command::new("unshare").args(words).stdin(Stdio::null()).spawn().doing("run unshare")?;
+        // It ends with whoever runs the tests, however that ends.
+        const ALONE: &str = "--pdeathsig KILL unshare --net --pid --mount --uts --fork --kill-child --mount-proc";
+        let mut unshare = Command::new("setpriv");
+        unshare.args(ALONE.split(' ')).args(["sh", "-c", &furnish]).stdin(Stdio::null());
+        let unshare = unshare.spawn().doing("run unshare")?;
         let children = format!("/proc/{0}/task/{0}/children", unshare.id());
         let mut machine = Machine { unshare, init: String::new(), shoal };
         wait_for("a machine is there", || ready.exists())?;
@@ -63,45 +65,45 @@ impl Machine {
     }
 
     /// Its status, output and errors, without blanks at the end.
-    fn sh(&self, script: &str) -> Res<(Option<i32>, String, String)> {
+    pub(super) fn sh(&self, script: &str) -> Res<(Option<i32>, String, String)> {
         let done = self.shell(script).output().doing("run nsenter")?;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim_end().to_string();
         Ok((done.status.code(), text(done.stdout), text(done.stderr)))
     }
 
-    fn prints(&self, script: &str, expected: &str) -> Res {
+    pub(super) fn prints(&self, script: &str, expected: &str) -> Res {
         same(&format!("$ {script}"), self.sh(script)?, (Some(0), expected.into(), String::new()))
     }
 
-    fn fails(&self, script: &str, word: &str) -> Res {
+    pub(super) fn fails(&self, script: &str, word: &str) -> Res {
         let (code, _, errors) = self.sh(script)?;
         holds(&format!("$ {script}: {errors:?} says {word:?}"), code == Some(1) && errors.contains(word))
     }
 
     /// A daemon, as its service file starts it.
-    fn daemon(&self, words: &str) -> Res {
+    pub(super) fn daemon(&self, words: &str) -> Res {
         let started = format!("exec setsid shoal {words} >>/run/{}.log 2>&1 &", words.split(' ').next().unwrap_or("?"));
         same(words, self.sh(&started)?.0, Some(0))
     }
 
-    fn until(&self, script: &str) -> Res {
+    pub(super) fn until(&self, script: &str) -> Res {
         wait_for(script, || self.sh(script).is_ok_and(|(code, ..)| code == Some(0)))
     }
 
-    fn write(&self, path: &str, text: &str, mode: u32) -> Res {
+    pub(super) fn write(&self, path: &str, text: &str, mode: u32) -> Res {
         let path = PathBuf::from(format!("/proc/{}/root{path}", self.init));
         fs::create_dir_all(path.parent().unwrap_or(&path)).doing("make a folder")?;
         fs::write(&path, text).doing("write a file")?;
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).doing("set its mode")
     }
 
-    fn read(&self, path: &str) -> Res<String> {
+    pub(super) fn read(&self, path: &str) -> Res<String> {
         fs::read_to_string(format!("/proc/{}/root{path}", self.init)).doing("read a file")
     }
 }
 
 /// Joins them by a bridge on the first.
-fn join(machines: &[Machine]) -> Res {
+pub(super) fn join(machines: &[Machine]) -> Res {
     let on = |machine: &Machine, script: &str| machine.prints(script, "");
     on(&machines[0], "ip link add lan type bridge && ip addr add 10.78.0.1/24 dev lan && ip link set lan up")?;
     for (n, machine) in machines.iter().enumerate().skip(1) {

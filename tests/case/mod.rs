@@ -4,10 +4,13 @@
 //! ([`quiet`]). Commands run in `bash -c` on the front end. Parts are broken from outside: all processes of the sandbox are below ours.
 
 mod bad_input;
+mod bproc;
+mod bproc_commands;
 mod capi;
 mod chaos;
 mod checkpoint;
 mod checkpoint_changing;
+mod checkpoint_dry;
 mod clocks;
 mod commands;
 mod copies;
@@ -16,7 +19,12 @@ mod floods;
 mod gates;
 mod hostile;
 mod jobs;
+mod jobs_batch;
+mod launchers;
+mod locks;
 mod loss;
+mod machines;
+mod masters;
 mod mon;
 mod moving;
 mod moving_away;
@@ -33,24 +41,38 @@ mod moving_lazy;
 mod moving_signals;
 mod moving_terminal;
 mod moving_told;
+mod moving_watched;
+mod moving_without_room;
 mod node_proc;
 mod node_view;
+mod nodes_files;
+mod nodes_rights;
+mod nodes_states;
+mod ordinary;
 mod pool;
 mod proc;
 mod proc_guarded;
+mod python;
 mod real;
 mod residue;
 mod restart;
+mod restored_as;
 mod restoring;
 mod restoring_threads;
 mod rights;
 mod rights_images;
 mod rights_numbers;
+mod rsh;
 mod scene;
 mod shell;
 mod slow;
+mod slurm;
+mod spread;
 mod uncarried;
 mod users;
+mod view;
+mod view_caches;
+mod view_spaces;
 mod watching;
 
 use crate::lab::evidence;
@@ -58,6 +80,7 @@ use crate::lab::place::Place;
 use crate::lab::quiet;
 use crate::lab::skip::Skip;
 use crate::lab::unsteady;
+use crate::lab::watchdog;
 use crate::lab::Res;
 use libtest_mimic::{Completion, Failed, Trial};
 use std::sync::Arc;
@@ -105,6 +128,8 @@ const OTHERS: &[&[Scene]] = &[
     moving_ends::SCENES,
     clocks::SCENES,
     moving_faults::SCENES,
+    moving_without_room::SCENES,
+    moving_watched::SCENES,
     moving_terminal::SCENES,
     moving::SCENES,
     hostile::SCENES,
@@ -112,33 +137,56 @@ const OTHERS: &[&[Scene]] = &[
     bad_input::SCENES,
     restart::SCENES,
     daemons::SCENES,
+    machines::SCENES,
+    masters::SCENES,
     gates::SCENES,
     checkpoint::SCENES,
     checkpoint_changing::SCENES,
+    checkpoint_dry::SCENES,
     copies::SCENES,
     jobs::SCENES,
     commands::SCENES,
+    nodes_rights::SCENES,
+    nodes_states::SCENES,
+    nodes_files::SCENES,
+    jobs_batch::SCENES,
+    rsh::SCENES,
+    bproc_commands::SCENES,
+    spread::SCENES,
+    launchers::SCENES,
+    view::SCENES,
+    view_caches::SCENES,
+    view_spaces::SCENES,
+    slurm::SCENES,
     mon::SCENES,
+    locks::SCENES,
     rights::SCENES,
     rights_images::SCENES,
     users::SCENES,
     watching::SCENES,
+    bproc::SCENES,
     capi::SCENES,
     real::SCENES,
     uncarried::SCENES,
+    restored_as::SCENES,
     pool::SCENES,
     proc::SCENES,
     proc_guarded::SCENES,
+    python::SCENES,
     node_proc::SCENES,
     node_view::SCENES,
+    ordinary::SCENES,
     shell::SCENES,
     residue::SCENES,
 ];
 
+/// Those that set what is the whole machine's, so that nothing else may run meanwhile.
+const ALONE: &[&[Scene]] = &[rights_numbers::ALONE];
+
 /// Every scene, and how much room it takes.
 fn all() -> impl Iterator<Item = (Scene, usize)> {
     let of = |lists: &'static [&'static [Scene]], room| lists.concat().into_iter().map(move |scene| (scene, room));
-    of(DEMANDING, quiet::DEMANDING).chain(of(OTHERS, 1))
+    of(DEMANDING, quiet::DEMANDING).chain(of(OTHERS, 1)).chain(of(ALONE, quiet::ROOM))
 }
 
 /// The names of all scenes.
@@ -168,6 +216,7 @@ pub(crate) fn trials(place: &Arc<Place>, repeat: u32, skips: &[Skip]) -> Vec<Tri
 /// Runs a scene once; a failure names the evidence that is kept of it.
 fn tried(name: &str, scene: fn(&Place) -> Res<End>, place: &Place) -> Res<End> {
     scene::take_left();
+    let _in_time = watchdog::watch(&format!("case::{name}"), &place.evidence);
     scene(place).map_err(|fault| {
         let kept = evidence::keep(&place.evidence.join(format!("case-{name}")), &scene::take_left());
         format!("{fault}\nevidence: {kept}")

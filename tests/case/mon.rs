@@ -119,7 +119,7 @@ fn mon_of_the_silent(place: &Place) -> Res<End> {
     s.signal(stopped, Signal::CONT)?;
     s.kill(killed)?;
     s.until("shoal mon sample load.load1 | grep -q '^n1 load.load1'")?;
-    s.prints("shoal mon sample load.load1 | grep -v load1", "n2 is silent: Connection refused (os error 111)")?;
+    s.prints("shoal mon sample load.load1 | grep -v load1", "n2 is silent: no monitor listens at 10.77.1.3:7708 (mon_listen = \"0.0.0.0\" in the configuration file of that machine has it listen there)")?;
     // The node has lost nothing by it.
     s.prints("shoal run -n 2 hostname", "n2")?;
     Ok(End::Passed)

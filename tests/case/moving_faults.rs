@@ -251,15 +251,19 @@ pub(super) fn counted(file: &str) -> Res<usize> {
 
 /// Two nodes whose daemons wait at fault points.
 pub(super) fn stage(place: &Place, name: &str, victim: Victim) -> Res<(Sandbox, Faults)> {
-    let socket = place.fresh("faults");
-    let faults = Faults::listen(&socket)?;
     let time = match victim {
         Victim::Machine(_) => Duration::from_secs(1),
         _ => Duration::from_secs(3),
     };
-    let plan = Plan { lost_after: Some(time), faults: Some(socket), ..Plan::default() };
-    let s = Sandbox::with(place, &format!("{name}_{victim:?}").replace(['(', ')', '"'], "_"), 2, plan)?;
-    Ok((s, faults))
+    stage_at(place, &format!("{name}_{victim:?}").replace(['(', ')', '"'], "_"), time)
+}
+
+/// A node is lost after this silence.
+pub(super) fn stage_at(place: &Place, name: &str, lost_after: Duration) -> Res<(Sandbox, Faults)> {
+    let socket = place.fresh("faults");
+    let faults = Faults::listen(&socket)?;
+    let plan = Plan { lost_after: Some(lost_after), faults: Some(socket), ..Plan::default() };
+    Ok((Sandbox::with(place, name, 2, plan)?, faults))
 }
 
 fn each_point(place: &Place, victim: Victim) -> Res<End> {

@@ -22,8 +22,9 @@ pub(crate) const SCENES: &[Scene] = &[
 ];
 
 /// Those of the steps at which something is made, decided or known of kin.
-const POINTS: [&str; 13] = [
+pub(super) const POINTS: [&str; 14] = [
     "destination is told",
+    "in prepared",
     "destination has a vessel",
     "in connected",
     "out held",
@@ -40,14 +41,14 @@ const POINTS: [&str; 13] = [
 
 /// Who moves. The other one stays on the first node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Who {
+pub(super) enum Who {
     Parent,
     Child,
 }
 
 /// From the first node, or back to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
+pub(super) enum Way {
     Away,
     Home,
 }
@@ -75,7 +76,7 @@ for (;;) {
 }
 "#;
 
-struct Family {
+pub(super) struct Family {
     file: String,
     parent: String,
     child: String,
@@ -84,7 +85,7 @@ struct Family {
 }
 
 impl Family {
-    fn start(s: &Sandbox, place: &Place) -> Res<Family> {
+    pub(super) fn start(s: &Sandbox, place: &Place) -> Res<Family> {
         let file = place.fresh("kin").to_string_lossy().into_owned();
         let program = format!("{file}.pl");
         fs::write(&program, PROGRAM).doing("write a program")?;
@@ -99,7 +100,7 @@ impl Family {
         Ok(Family { file, parent, child, commands, going })
     }
 
-    fn pid(&self, who: Who) -> &str {
+    pub(super) fn pid(&self, who: Who) -> &str {
         match who {
             Who::Parent => &self.parent,
             Who::Child => &self.child,
@@ -107,7 +108,7 @@ impl Family {
     }
 
     /// How many there are, on whatever node.
-    fn there(&self, s: &Sandbox, who: Who) -> usize {
+    pub(super) fn there(&self, s: &Sandbox, who: Who) -> usize {
         s.count(&self.commands[who as usize])
     }
 
@@ -117,7 +118,7 @@ impl Family {
         self.there(s, who) == usize::from(known)
     }
 
-    fn counts_on(&self, who: &str) -> Res {
+    pub(super) fn counts_on(&self, who: &str) -> Res {
         let file = format!("{}.{who}", self.file);
         let before = counted(&file)?;
         wait_for("it counts on", || counted(&file).is_ok_and(|now| now > before + 20))
@@ -186,7 +187,7 @@ fn at_point(
 }
 
 /// Each does with the other what it can, and then they end. The parent's end.
-fn ends(s: &Sandbox, family: Family) -> Res<String> {
+pub(super) fn ends(s: &Sandbox, family: Family) -> Res<String> {
     let child = &family.child;
     let (parent, has_child) = (family.there(s, Who::Parent) == 1, family.there(s, Who::Child) == 1);
     let expected: &[&str] = match (parent, has_child) {

@@ -94,7 +94,7 @@ print(p.name(), p.exe(), p.cwd(), p.cmdline(), p.num_threads(), p.open_files(), 
         }
         _ => return Ok(End::Missing("python3-psutil".into())),
     }
-    let screen = "(sleep 2; echo q) | TERM=xterm timeout 20 script -qc 'stty rows 50 cols 160; htop' /dev/null | grep -aq looked.py";
+    let screen = "(sleep 2; echo q) | TERM=xterm timeout 20 script -qc 'stty rows 90 cols 160; htop' /dev/null | grep -aq looked.py";
     s.ok(screen)?;
     s.prints("pidof python3", &p)?;
     // Its fields come in any order.

@@ -15,7 +15,12 @@ use std::time::Duration;
 pub(crate) const SCENES: &[Scene] = &[
     ("usage_of_what_became_roots", usage_of_what_became_roots),
     ("memory_of_a_program_that_was_left", memory_of_a_program_that_was_left),
+];
+
+/// fs.suid_dumpable is the whole machine's.
+pub(crate) const ALONE: &[Scene] = &[
     ("user_cannot_reach_a_program_that_is_being_started", user_cannot_reach_a_program_that_is_being_started),
+    ("move_of_what_could_be_looked_into", move_of_what_could_be_looked_into),
 ];
 
 const ANN: &str = "setpriv --reuid 61001 --regid 61001 --clear-groups";
@@ -100,7 +105,8 @@ impl Dumpable {
 
     fn now() -> Res<Dumpable> {
         let locked = File::create(std::env::temp_dir().join("shoal-tests-suid_dumpable.lock")).doing("make a file")?;
-        rustix::fs::flock(&locked, rustix::fs::FlockOperation::LockExclusive).doing("lock fs.suid_dumpable")?;
+        let locks = || rustix::fs::flock(&locked, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok();
+        wait_for("no other run sets fs.suid_dumpable", locks)?;
         let before = fs::read_to_string(Dumpable::PATH).doing("read fs.suid_dumpable")?;
         Ok(Dumpable { before, _locked: locked })
     }
@@ -144,5 +150,35 @@ fn user_cannot_reach_a_program_that_is_being_started(place: &Place) -> Res<End> 
         holds("the program ends well", starts.end()?.code() == Some(0))?;
     }
     same("whose its files are, and what a user can", all, vec!["0 done".to_string(); 3])?;
+    Ok(End::Passed)
+}
+
+/// Where users may look into the memory of programs that they may not read (fs.suid_dumpable is 1), their user would come to what takes the place of a process: a process that
+/// would leave something behind stays as it is, by name, and one of root's goes.
+fn move_of_what_could_be_looked_into(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "move_of_what_could_be_looked_into", 2)?;
+    let dumpable = Dumpable::now()?;
+    let dir = place.fresh("looked_into");
+    let dir = dir.display();
+    s.ok(&format!("mkdir -m 777 {dir}"))?;
+    // Its child stays behind, so something is to take its place.
+    let family = |who: &str, name: &str| {
+        let program = format!(
+            "sleep 60 & echo $! > {dir}/{name}.child; echo $$ > {dir}/{name}; wait $!; echo $? > {dir}/{name}.end"
+        );
+        let going = s.start(&format!("{who} shoal run -n 0 sh -c '{program}'"));
+        s.until(&format!("test -s {dir}/{name}")).map(|()| going)
+    };
+    let (user, root) = (family(ANN, "user")?, family("", "root")?);
+    dumpable.set("1")?;
+    let moved = s.ok(&format!("shoal move $(cat {dir}/user) 1 2>&1; echo $?; shoal move $(cat {dir}/user) front 2>&1; echo $?; shoal move $(cat {dir}/root) 1; echo $?"))?;
+    dumpable.set("0")?;
+    holds(&format!("the user's stays, by name: {moved}"), moved.matches("fs.suid_dumpable is 1").count() == 2)?;
+    same("how they end", moved.lines().filter(|line| line.len() == 1).collect::<String>().as_str(), "110")?;
+    for (name, going) in [("user", user), ("root", root)] {
+        s.ok(&format!("kill $(cat {dir}/{name}.child)"))?;
+        holds("it ends well", going.end()?.code() == Some(0))?;
+        s.prints(&format!("cat {dir}/{name}.end"), "143")?;
+    }
     Ok(End::Passed)
 }

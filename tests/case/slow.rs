@@ -28,7 +28,7 @@ fn slow_link(place: &Place) -> Res<End> {
     for (end, status) in [("exit 3", "3"), ("kill -TERM \\$\\$", "143"), ("(exit 4) & wait \\$!", "4")] {
         s.prints(&format!("shoal run -n 1 sh -c \"{end}\"; echo $?"), status)?;
     }
-    s.prints("shoal run -n 0 shoal run -n 1 shoal run -n 0 sh -c 'echo well'; echo $?", "well\n0")?;
+    s.prints("shoal run -n 0 shoal run -n 1 sh -c 'echo well'; echo $?", "well\n0")?;
     let going = s.start("shoal run -n 1 sleep 1201; echo $?");
     s.until("shoal ps | grep -q 'sleep 1201$'")?;
     s.ok("kill -STOP $(shoal ps | awk '/sleep 1201$/ {print $1}')")?;

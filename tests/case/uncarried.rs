@@ -15,7 +15,7 @@ pub(crate) const SCENES: &[Scene] = &[
 ];
 
 /// Ways of case/real/uncarried.py, and what is said of each.
-const KINDS: [(&str, &str); 22] = [
+const KINDS: [(&str, &str); 36] = [
     ("io_uring", "anon_inode:[io_uring]"),
     ("userfaultfd", "anon_inode:[userfaultfd]"),
     ("perf", "anon_inode:[perf_event]"),
@@ -28,16 +28,30 @@ const KINDS: [(&str, &str); 22] = [
     ("shared", "is also open or mapped in process"),
     ("linked", "was deleted under this name, but has another"),
     ("in flight", "has descriptors on their way in it (SCM_RIGHTS)"),
-    ("listening", "leads to other processes"),
+    ("listening", "is a listening unix socket, which is not carried"),
+    ("TCP server", "is a listening TCP socket, which is not carried"),
+    ("TCP", "is a TCP socket, which is not carried"),
+    ("UDP", "is a UDP socket, which is not carried"),
+    ("message queue", "is a POSIX message queue (mq_overview(7)), which is not carried"),
+    ("deleted queue", "is a POSIX message queue (mq_overview(7)), which is not carried"),
+    ("symbolic link", "is a symbolic link itself (O_PATH with O_NOFOLLOW), which is not carried"),
+    ("deleted directory", "is a directory that has been deleted"),
+    ("first thread", "its first thread has ended, and others have not, which is not carried\n"),
     ("events", "has events that were not read"),
     ("owner", "sends its signals to process 1"),
     ("watched", ", which is another by now"),
     ("deadline", "is scheduled by deadlines"),
     ("directory", "its working directory"),
+    ("long path", "(a path of more than 4095 bytes) cannot be opened again by its name"),
+    ("long directory", "its working directory has a path of more than 4095 bytes"),
+    ("long mapping", "is of a file with a path of more than 4095 bytes"),
     ("children's time", "its children will live in a time namespace of their own"),
     ("tracer", "it traces process"),
     ("traced thread", "is traced by process"),
-    ("trap", "SIGTRAP waits to be delivered for its thread"),
+    ("semaphore", "it uses System V semaphore set"),
+    ("undo", "to be undone (SEM_UNDO), which does not go with it"),
+    ("queue", "it uses System V message queue"),
+    ("waiting for a message", "waits for a System V semaphore or message"),
 ];
 
 /// The same of what nobody but the process itself can tell, or its tracer.

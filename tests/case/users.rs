@@ -1,12 +1,14 @@
 //! Ordinary users: what they start is theirs, what others started is not.
 
-use super::scene::{holds, same, wait_for, Sandbox};
+use super::scene::{holds, outside, same, wait_for, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
-use crate::lab::Res;
+use crate::lab::{Doing, Res};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("user_runs", user_runs),
+    ("user_opens_its_streams_by_name", user_opens_its_streams_by_name),
+    ("user_unknown_on_a_node", user_unknown_on_a_node),
     ("user_kills", user_kills),
     ("user_dumps_core", user_dumps_core),
     ("user_at_a_limit", user_at_a_limit),
@@ -58,6 +60,46 @@ fn user_runs(place: &Place) -> Res<End> {
     let plain = "cd $(mktemp -d) && chmod 755 . && cp $(command -v shoal) plain";
     let said = s.fails(&format!("{plain} && {ANN} ./plain run -n 0 true"), 125)?;
     holds(&format!("it says what it lacks: {said}"), said.contains("lacks cap_checkpoint_restore"))?;
+    Ok(End::Passed)
+}
+
+/// As without `shoal run`, where the pipes are the user's own.
+fn user_opens_its_streams_by_name(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "user_opens_its_streams_by_name", 2)?;
+    let opens = "cat /dev/stdin; echo out >/dev/stdout; echo err >/dev/stderr; stat -L -c %u:%g /dev/stdin";
+    for run in ["shoal run -n 0", "shoal run -n 0 shoal run -n 1"] {
+        let all = format!("echo in | {ANN} {run} sh -c '{opens}' 2>&1 | sort");
+        s.prints(&all, "61001:61001\nerr\nin\nout")?;
+    }
+    // The pipes of a program that goes on elsewhere are others.
+    let dir = place.fresh("streams").display().to_string();
+    let waits = "until [ -e DIR/go ]; do :; done; uname -n; echo out >/dev/stdout; cat /dev/stdin".replace("DIR", &dir);
+    let program =
+        s.start(&format!("mkdir {dir}; echo in >{dir}/in; {ANN} shoal run -n 0 bash -c '{waits}' <{dir}/in | cat"));
+    s.until("shoal move $(pgrep -n -u 61001 -x bash) 1")?;
+    s.ok(&format!("touch {dir}/go"))?;
+    same("what it has written", program.end()?.out.trim(), "n1\nout\nin")?;
+    s.prints(&format!("echo in | {ANN} shoal run -n 0-1 sh -c 'cat /dev/stdin >/dev/stdout' | cat"), "in\nin")?;
+    Ok(End::Passed)
+}
+
+/// The program runs, and the first one says so; the node that knows the user says nothing.
+fn user_unknown_on_a_node(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "user_unknown_on_a_node", 2)?;
+    let (front, n1) = (place.fresh("front"), place.fresh("n1"));
+    let passwd = std::fs::read_to_string("/etc/passwd").doing("read /etc/passwd")?;
+    for (at, file, more) in [("front", &front, "ann:x:61001:61001:::\n"), ("n0", &front, ""), ("n1", &n1, "")] {
+        if !more.is_empty() || at == "n1" {
+            std::fs::write(file, format!("{passwd}{more}")).doing("write a list of users")?;
+        }
+        let daemon = if at == "front" { s.machine("front")? } else { s.agent(at)? };
+        let file = file.display().to_string();
+        outside(&["nsenter", "-m", "-t", &daemon.to_string(), "mount", "--bind", &file, "/etc/passwd"])?;
+    }
+    s.prints(&format!("{ANN} shoal run -n 0 id -un 2>&1"), "ann")?;
+    let said = "shoal: n1 does not know user ann: programs run there as the bare number 61001";
+    s.prints(&format!("{ANN} shoal run -n 1 id -u 2>&1 | sort"), &format!("61001\n{said}"))?;
+    s.prints(&format!("{ANN} shoal run -n 1 id -u 2>&1"), "61001")?;
     Ok(End::Passed)
 }
 

@@ -18,6 +18,7 @@ pub(crate) mod session;
 pub(crate) mod skip;
 pub(crate) mod terminal;
 pub(crate) mod unsteady;
+pub(crate) mod watchdog;
 pub(crate) mod worker;
 
 /// The runner's own failures and a test's are both a text for a person.

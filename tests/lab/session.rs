@@ -31,6 +31,10 @@ pub(crate) struct Plan {
     pub(crate) chaos: Option<&'static str>,
     /// What the clocks of its nodes show (`shoal sandbox --clocks`); by default what is the product's default.
     pub(crate) clocks: Option<&'static str>,
+    /// Its nodes have nothing of their own (`shoal sandbox --bare`).
+    pub(crate) bare: bool,
+    /// Lines of its nodes' configuration (`shoal sandbox --node-setting`).
+    pub(crate) settings: &'static [&'static str],
     /// What its daemons log (SHOAL_LOG); by default what is the product's default.
     pub(crate) log: Option<&'static str>,
     /// After which silence a node is lost; by default the product's.
@@ -186,6 +190,10 @@ fn command(place: &Place, plan: &Plan, socket: &Path, log: &Path) -> Res<Command
             if let Some(every) = plan.chaos {
                 command.args(["--chaos", every]);
             }
+            if plan.bare {
+                command.arg("--bare");
+            }
+            command.args(plan.settings.iter().flat_map(|line| ["--node-setting", line]));
             if let Some(clocks) = plan.clocks {
                 command.args(["--clocks", clocks]);
             }
@@ -205,8 +213,14 @@ fn command(place: &Place, plan: &Plan, socket: &Path, log: &Path) -> Res<Command
     command.arg("--executor").arg(socket).args([plan.workers.to_string(), plan.burners.to_string()]);
     let file = File::create(log).doing(format!("make {}", log.display()))?;
     let again = file.try_clone().doing("share the log")?;
-    command.stdin(Stdio::null()).stdout(file).stderr(again);
+    command.stdin(Stdio::null()).stdout(file).stderr(again).env("PATH", path());
     Ok(command)
+}
+
+/// The machine's own directories before all others: scenes begin programs as users who cannot read what root has installed at home.
+fn path() -> String {
+    const OWN: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    std::env::var("PATH").map_or(OWN.into(), |rest| format!("{OWN}:{rest}"))
 }
 
 fn accept(listener: &UnixListener, workers: usize, child: &mut Child) -> Res<Vec<Worker>> {

@@ -11,7 +11,7 @@
 
 enum { HANDLED = 6, TAKEN = 7, FULL = 4096 }; /* behind SIGRTMIN */
 
-static int counter, of_epoll, watched, of_poll[2], of_select[2], of_splice[2], to_splice[2], full[2], pair[2], notify, signals, locked, other_lock;
+static int counter, of_epoll, watched, of_poll[2], of_select[2], of_splice[2], to_splice[2], full[2], pair[2], notify, signals, watch, locked, other_lock;
 static int word, words[2];
 static pthread_mutex_t inheriting;
 static char directory[] = "/tmp/carry_calls.XXXXXX", fifo[PATH_MAX], touched[PATH_MAX];
@@ -210,7 +210,11 @@ int main(int argc, char **argv)
     snprintf(fifo, sizeof fifo, "%s/fifo", directory);
     snprintf(touched, sizeof touched, "%s/file", directory);
     check(mkfifo(fifo, 0600) == 0);
-    locked = made(open(touched, O_CREAT | O_RDWR, 0600)), other_lock = made(open(touched, O_RDWR)), notify = made(inotify_init1(0));
+    watch = made(open(touched, O_CREAT | O_RDWR, 0600)), notify = made(inotify_init1(0));
+    /* An exclusive lock of a file that others can open keeps a process where it is. */
+    locked = made(memfd_create("locked", 0));
+    snprintf(text, sizeof text, "/proc/self/fd/%d", locked);
+    other_lock = made(open(text, O_RDWR));
     struct flock lock = {.l_type = F_WRLCK, .l_len = 1};
     check(fcntl(locked, F_OFD_SETLK, &lock) == 0 && inotify_add_watch(notify, touched, IN_ATTRIB) == 1);
     for (int i = 0; i < WAYS; i++)
@@ -246,7 +250,7 @@ int main(int argc, char **argv)
     syscall(SYS_futex, &words[1], FUTEX_WAKE, 1, NULL, NULL, 0);
     check(pthread_mutex_unlock(&inheriting) == 0);
     lock.l_type = F_UNLCK;
-    check(fcntl(locked, F_OFD_SETLK, &lock) == 0 && fchmod(locked, 0640) == 0);
+    check(fcntl(locked, F_OFD_SETLK, &lock) == 0 && fchmod(watch, 0640) == 0);
     int fd = open(fifo, O_WRONLY);
     check(fd >= 0 && close(fd) == 0);
     for (int i = 0; i < WAYS; i++)

@@ -1,5 +1,6 @@
 //! What the agent has and knows. Its acts are in the files beside this one, one topic each.
 
+use crate::administer::Administration;
 use crate::adopting::Adopting;
 use crate::asks::Asks;
 use crate::bodies::Bodies;
@@ -67,6 +68,8 @@ pub(crate) enum Token {
     Mover(u32),
     /// The line to the process that shows the whole space in /proc.
     View,
+    /// The line to who serves the front end's files.
+    Files,
 }
 
 const KIND: u32 = 32;
@@ -91,6 +94,7 @@ impl Token {
             Token::Gate(n) => (14, n),
             Token::Entries(n) => (15, n),
             Token::View => (16, 0),
+            Token::Files => (17, 0),
         };
         (kind << KIND) | u64::from(rest)
     }
@@ -115,6 +119,7 @@ impl Token {
             14 => Token::Gate(rest),
             15 => Token::Entries(rest),
             16 => Token::View,
+            17 => Token::Files,
             _ => return None,
         })
     }
@@ -194,6 +199,7 @@ pub(crate) struct Agent {
     pub(crate) tables: Tables,
     /// Who shows programs the whole space in /proc, where they are to see it.
     pub(crate) view: Option<procfs::node_proc::Keeper>,
+    pub(crate) administration: Administration,
 }
 
 #[cfg(test)]
@@ -209,6 +215,7 @@ mod tests {
             Token::Entries(1),
             Token::Stops,
             Token::View,
+            Token::Files,
             Token::Mover(3),
             Token::Client(7),
             Token::Greeting(u32::MAX),

@@ -439,7 +439,9 @@ impl Agent {
                 }
                 self.channel(token, fd, number);
             }
-            Ok(Some(Preamble::Control)) => self.refuse_greeting(number, "somebody takes this node for a front end"),
+            Ok(Some(Preamble::Control | Preamble::View)) => {
+                self.refuse_greeting(number, "somebody takes this node for a front end");
+            }
             Err(fault) => self.refuse_greeting(number, &fault.to_string()),
         }
     }

@@ -3,19 +3,24 @@
 //! Until the front end has leased numbers, nothing here makes a process or thread: each would take a number that may be another
 //! process's of the space (DESIGN 4.1).
 
+use crate::administer::Administration;
 use crate::agent::{Agent, Token};
 use crate::asks::Asks;
 use crate::config::NodeConfig;
 use crate::entries::Entries;
 use crate::gates::Gates;
 use crate::handles::Handles;
+use crate::identity;
 use crate::leases::Leases;
 use crate::looking::Looker;
 use crate::order::Order;
+use crate::share::Share;
 use crate::showing::Showing;
 use crate::streams::Streams;
+use crate::surroundings;
 use crate::uplink::Uplink;
 use crate::usage::Usages;
+use crate::views::Views;
 use ghost::{Command, Ghosts, Happened, Name};
 use kern::clock::monotonic_us;
 use kern::epoll::{Interest, Poller};
@@ -49,14 +54,19 @@ const KEPT: usize = 1 << 20;
 /// What the outer process gives the agent: a pipe to it, and who looks at processes for the main loop, the streams, and others' /proc.
 pub(crate) struct Given {
     pub(crate) outer: OwnedFd,
+    /// To who serves the view.
+    pub(crate) view: Option<OwnedFd>,
     pub(crate) lookers: [Looker; 4],
 }
 
+/// The node's cgroup, and its part of the processors.
+type Groups<'g> = (&'g Path, &'g Share);
+
 /// Runs the agent in the process that calls; returns its exit code.
-pub(crate) fn agent(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given) -> i32 {
+pub(crate) fn agent(config: &NodeConfig, groups: Groups, number: Option<NodeId>, given: Given) -> i32 {
     // The outer process kills an agent whose end of the pipe is closed: this one is open until the log has been written.
     let _open = given.outer.try_clone();
-    let ran = prepare(config).and_then(|proc| born(config, cgroup, number, given, proc)).and_then(Agent::run);
+    let ran = prepare(config).and_then(|proc| born(config, groups, number, given, proc)).and_then(Agent::run);
     match ran {
         Ok(()) => 0,
         Err(fault) => {
@@ -75,7 +85,11 @@ fn prepare(config: &NodeConfig) -> Result<Proc> {
     if let Err(fault) = kern::own::oom_score_zero() {
         warn!(%fault, "programs begin with the oom_score_adj of the daemon");
     }
-    mount::make_all_private()?;
+    // Programs see what the machine mounts and unmounts later; no mount made here, by the daemon or a program, reaches the machine.
+    mount::make_all_slaves()?;
+    if let Err(fault) = surroundings::show(&config.run_dir) {
+        warn!(%fault, "commands of programs here need SHOAL_SOCKET");
+    }
     mount::mount("proc", Path::new("/proc"), mount::Flags::NOSUID | mount::Flags::NODEV | mount::Flags::NOEXEC, "")?;
     if config.shows_space {
         procfs::node_proc::prepare(&config.run_dir)?;
@@ -140,30 +154,30 @@ fn join(uplink: &mut Uplink, number: Option<NodeId>, proc: &Proc, port: u16) -> 
     }
 }
 
-fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given, proc: Proc) -> Result<Agent> {
-    let Given { outer, lookers: [looker, of_streams, of_entries, of_entry] } = given;
-    let poller = Poller::new()?;
-    let children = SignalFd::new(&[Sig::CHLD])?;
+fn born(config: &NodeConfig, groups: Groups, number: Option<NodeId>, given: Given, proc: Proc) -> Result<Agent> {
+    let Given { outer, view, lookers: [looker, of_streams, of_entries, of_entry] } = given;
+    let (poller, children) = (Poller::new()?, SignalFd::new(&[Sig::CHLD])?);
     let (asks, channel_port) = Asks::open(&config.socket(), &poller)?;
-    let mut uplink = Uplink::new(config.front.clone(), config.key);
+    let mut uplink = Uplink::new(config.front.clone(), config.key, identity::of_node(&config.key, &config.run_dir));
     let welcome = join(&mut uplink, number, &proc, channel_port)?;
-    let directory = File::open(cgroup).map_err(|e| Fault::io(&e, format!("open {}", cgroup.display())))?;
+    let directory = File::open(groups.0).map_err(|e| Fault::io(&e, format!("open {}", groups.0.display())))?;
     let records = Records::open(Some(directory.as_fd()), PAGES)?;
     let leases = begin_leases(welcome.leases, records.untold(), &proc)?;
     info!(number = %welcome.number, first = leases.start().map(|pid| pid.0), "joined");
     let place = mount::directory(&config.run_dir.join("ghosts"))?;
-    let hold = place.join("hold");
     let not_seen = |fault: &Fault| info!(%fault, "stops among the processes of this node are not seen");
     let stops = Stops::open(Some(directory.as_fd()), &place).inspect_err(not_seen).ok();
     let mut ghosts = Ghosts::mount(&place)?;
-    let (nursery, writer) = first_stand_ins(&mut ghosts, &hold)?;
+    let (programs, views) = (programs(&config.run_dir)?, views(config, view, &uplink, welcome.number)?);
+    let hold = place.join("hold");
+    let (nursery, writer) = first_stand_ins(&mut ghosts, &hold, groups.1)?;
     let order = Arc::new(Order::new(records.unread())?);
     let lost_grace_us = config.lost_grace.as_micros() as u64;
     let mut agent = Agent {
         number: welcome.number,
         hold: hold.to_string_lossy().into_owned(),
         hold_directory: place.to_string_lossy().into_owned(),
-        programs: programs(&config.run_dir)?,
+        programs,
         outer,
         proc,
         life: NodeLife::new(uplink.hello_us(), welcome.life_us.min(lost_grace_us)),
@@ -206,6 +220,7 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
         looker,
         entries: Entries::new(of_entries, of_entry),
         tables: Default::default(),
+        administration: Administration::new(config, views),
         view: config.shows_space.then(|| procfs::node_proc::Keeper::new(&config.run_dir)),
         poller,
         children,
@@ -220,10 +235,20 @@ fn born(config: &NodeConfig, cgroup: &Path, number: Option<NodeId>, given: Given
     Ok(agent)
 }
 
+/// The namespace in which programs see the front end's files, if that is usual, with all that was mounted so far. Before there is anybody who shares this process's directory.
+fn views(config: &NodeConfig, line: Option<OwnedFd>, uplink: &Uplink, number: NodeId) -> Result<Views> {
+    let usual = config.view.as_ref().filter(|view| view.usual);
+    let (Some(view), Some(front)) = (usual, uplink.peer()) else { return Ok(Views::of_node(&config.run_dir, line)) };
+    let line = line.ok_or_else(|| Fault::bug("nobody serves the front end's files"))?;
+    let namespace = view::node::build(&line, &config.run_dir, (front, number), &view.local)?;
+    Views::of_front(&config.run_dir, namespace)
+}
+
 /// The one from which all others are made, and the one that tells of times.
-fn first_stand_ins(ghosts: &mut Ghosts, hold: &Path) -> Result<(Pid, Pid)> {
+fn first_stand_ins(ghosts: &mut Ghosts, hold: &Path, share: &Share) -> Result<(Pid, Pid)> {
     // Nothing that is ours is behind a gate.
     let nursery = ghosts.make_first(hold, Slots::reserve(SLOTS, 64)?, Pid::NONE, Name::new(b"shoal:nursery"))?;
+    share.enclose(nursery)?;
     ghosts.command(nursery, Command::Clone { pid: Pid::NONE, sibling: false, name: Name::new(b"shoal:usage") });
     let writer = Pid(done(ghosts, nursery)? as i32);
     Ok((nursery, writer))
@@ -264,6 +289,7 @@ impl Agent {
         self.poller.add(self.showing.order.bell(), Token::Order.number(), Interest::READ)?;
         self.poller.add(self.looker.fd(), Token::Looker.number(), Interest::READ)?;
         self.poll_entries()?;
+        self.poll_views()?;
         self.poller.add(self.gates.door().fd(), Token::Door.number(), Interest::READ)?;
         self.poller.add(self.children.as_fd(), Token::Children.number(), Interest::READ)
     }

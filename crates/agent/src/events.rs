@@ -20,6 +20,10 @@ pub(crate) struct Events {
     shown: u64,
     /// Batches that are not shown yet, and how many changes are when they are.
     unshown: VecDeque<(u64, u64)>,
+    /// The batch, not shown yet, in which a process was reaped: a ghost may have that number still.
+    reaped: HashMap<Pid, u64>,
+    /// The next event is the fork of one with such a number, and waits.
+    blocked: bool,
 }
 
 impl Events {
@@ -30,7 +34,12 @@ impl Events {
 
     /// Is there something that [`Events::take`] would give?
     pub(crate) fn ready(&self) -> bool {
-        self.under_way.is_none() && !self.waiting.is_empty()
+        self.under_way.is_none() && !self.waiting.is_empty() && !self.blocked
+    }
+
+    /// Is nothing left to tell, and no batch under way?
+    pub(crate) fn all_done(&self) -> bool {
+        self.under_way.is_none() && self.waiting.is_empty()
     }
 
     /// Is no batch under way?
@@ -50,6 +59,8 @@ impl Events {
 
     /// The front end shows what this batch and those before it have told.
     pub(crate) fn are_shown(&mut self, batch: u64) {
+        self.reaped.retain(|_, number| *number > batch);
+        self.blocked = false;
         while let Some((_, changes)) = self.unshown.pop_front_if(|(number, _)| *number <= batch) {
             self.shown = changes;
         }
@@ -86,15 +97,39 @@ impl Events {
             self.all_told();
             return None;
         }
-        let rest = self.waiting.split_off(fits(&self.waiting));
+        let count = fits(&self.waiting).min(self.until_a_number_is_taken());
+        if count == 0 {
+            self.blocked = true;
+            return None;
+        }
+        let rest = self.waiting.split_off(count);
         let batch = std::mem::replace(&mut self.waiting, rest);
         self.batches += 1;
+        let number = self.batches;
+        let reaped =
+            |event: &BodyEvent| if let BodyEvent::Reaped { pid } = event { Some((*pid, number)) } else { None };
+        self.reaped.extend(batch.iter().filter_map(reaped));
         self.unshown.push_back((self.batches, self.unshown.back().map_or(self.shown, |(_, changes)| *changes)));
         if self.waiting.is_empty() {
             self.all_told();
         }
         self.under_way = Some((self.batches, batch.clone()));
         Some((self.batches, batch))
+    }
+
+    /// How many events can be told before the fork of one whose number an earlier process had until just now (a kernel gives it out again as soon as that was
+    /// waited for, if it is told to).
+    fn until_a_number_is_taken(&self) -> usize {
+        let mut gone = HashSet::new();
+        let taken = |event: &BodyEvent| match event {
+            BodyEvent::Reaped { pid } => {
+                gone.insert(*pid);
+                false
+            }
+            BodyEvent::Forked { child, .. } => gone.contains(child) || self.reaped.contains_key(child),
+            _ => false,
+        };
+        self.waiting.iter().position(taken).unwrap_or(self.waiting.len())
     }
 
     /// As [`Events::take`], also while a batch is under way: both are then held to be under way until this one is acknowledged.
@@ -136,6 +171,8 @@ impl Events {
         });
         self.waiting = all;
         self.unshown.clear();
+        self.reaped.clear();
+        self.blocked = false;
         if self.waiting.is_empty() {
             self.all_told();
         }
@@ -155,7 +192,7 @@ fn fits(events: &[BodyEvent]) -> usize {
 /// Leaves out every process that was forked, ended and was reaped in `events`, if nothing that stays speaks of it; and names
 /// that were replaced before a child could inherit them.
 fn cancel(events: &mut Vec<BodyEvent>) {
-    let short = short_lives(events);
+    let short = in_short_lives(events);
     let mut names: HashMap<Pid, usize> = HashMap::new();
     let mut stale = HashSet::new();
     for (at, event) in events.iter().enumerate() {
@@ -168,45 +205,49 @@ fn cancel(events: &mut Vec<BodyEvent>) {
         }
     }
     let mut at = 0;
-    events.retain(|event| {
+    events.retain(|_| {
         at += 1;
-        !short.contains(&event.pid()) && !stale.contains(&(at - 1))
+        !short[at - 1] && !stale.contains(&(at - 1))
     });
 }
 
-fn short_lives(events: &[BodyEvent]) -> HashSet<Pid> {
+/// A number, and how often it was forked in these events before: it may live several times in them.
+type Life = (Pid, u32);
+
+/// For each event: is its life one that began and ended in `events`, and of which no event that stays speaks?
+fn in_short_lives(events: &[BodyEvent]) -> Vec<bool> {
+    let mut forks: HashMap<Pid, u32> = HashMap::new();
     let mut forked = HashSet::new();
     let mut short = HashSet::new();
+    let mut lives: Vec<(Life, Option<Life>)> = Vec::with_capacity(events.len());
     for event in events {
+        if let BodyEvent::Forked { child, .. } = event {
+            *forks.entry(*child).or_default() += 1;
+        }
+        let life_of = |pid: Pid| (pid, forks.get(&pid).copied().unwrap_or_default());
+        let life = life_of(event.pid());
         match event {
-            BodyEvent::Forked { child, .. } => {
-                forked.insert(*child);
-                // The number of an earlier process: a number that lives twice in one batch is not worth the care.
-                short.remove(child);
-            }
-            BodyEvent::Reaped { pid } if forked.contains(pid) => {
-                short.insert(*pid);
-            }
+            BodyEvent::Forked { .. } => drop(forked.insert(life)),
+            BodyEvent::Reaped { .. } if forked.contains(&life) => drop(short.insert(life)),
             // Its new parent may be elsewhere, and wait for it.
-            BodyEvent::Adopted { pid, .. } => {
-                forked.remove(pid);
-            }
+            BodyEvent::Adopted { .. } => drop(forked.remove(&life)),
             _ => {}
         }
+        let other = match event {
+            BodyEvent::Forked { parent, .. } => Some(*parent),
+            BodyEvent::Adopted { ppid, .. } => Some(*ppid),
+            BodyEvent::Group { pgid, .. } => Some(*pgid),
+            _ => None,
+        };
+        lives.push((life, other.map(life_of)));
     }
     // From the youngest: when it stays, those that it speaks of stay too.
-    for event in events.iter().rev() {
-        let other = match event {
-            BodyEvent::Forked { parent, .. } => *parent,
-            BodyEvent::Adopted { ppid, .. } => *ppid,
-            BodyEvent::Group { pgid, .. } => *pgid,
-            _ => continue,
-        };
-        if other != event.pid() && !short.contains(&event.pid()) {
+    for (life, other) in lives.iter().rev() {
+        if let Some(other) = other.filter(|other| other != life && !short.contains(life)) {
             short.remove(&other);
         }
     }
-    short
+    lives.iter().map(|(life, _)| short.contains(life)).collect()
 }
 
 #[cfg(test)]
@@ -240,6 +281,27 @@ mod tests {
     fn a_life_within_a_batch_was_never_there() {
         assert_eq!(told(vec![fork(1, 2), named(2, b"x"), exit(2), reaped(2)]), []);
         assert_eq!(told(vec![fork(1, 2), fork(2, 3), exit(3), reaped(3), exit(2), reaped(2)]), []);
+    }
+
+    #[test]
+    fn a_number_that_lives_twice_is_told_of_as_two() {
+        let twice = vec![exit(2), reaped(2), fork(1, 2), exit(2), reaped(2)];
+        assert_eq!(told(twice), [exit(2), reaped(2)]);
+        assert_eq!(told(vec![fork(1, 2), exit(2), reaped(2), fork(1, 2), exit(2), reaped(2)]), []);
+        assert_eq!(told(vec![fork(1, 2), exit(2), reaped(2), fork(1, 2), exit(2)]), [fork(1, 2), exit(2)]);
+    }
+
+    #[test]
+    fn who_takes_a_number_is_told_of_when_nobody_is_shown_with_it_any_more() {
+        let mut queue = Events::default();
+        [exit(2), reaped(2), fork(1, 2), exit(3)].into_iter().for_each(|event| queue.push(event));
+        let (first, events) = queue.take().expect("something to tell");
+        assert_eq!(events, [exit(2), reaped(2)]);
+        assert!(queue.take_now().is_none());
+        queue.done(first);
+        assert!(queue.take().is_none() && !queue.ready() && !queue.all_done());
+        queue.are_shown(first);
+        assert_eq!(queue.take().expect("it is free").1, [fork(1, 2), exit(3)]);
     }
 
     #[test]

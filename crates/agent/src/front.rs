@@ -57,6 +57,7 @@ impl Agent {
             ways: self.moving.ways(),
             more: false,
             passes: self.gates.passing(),
+            identity: 0,
         }
     }
 
@@ -77,7 +78,9 @@ impl Agent {
                 self.events.are_shown(batch);
                 self.elders.births.are_shown(self.events.shown(), monotonic_us());
             }
-            ToNode::Start { person, program, kin, channel } => self.start(person, program, kin, &channel),
+            ToNode::Start { person, program, kin, channel } => {
+                self.start(person, self.administration.surround(program), kin, &channel)
+            }
             ToNode::Signal { target, info, thread, turn } => self.signal_comes(target, &info, thread, turn),
             ToNode::KillDone { id, errno, left } => self.kill_done(id, errno, left),
             ToNode::Answer { id, answer, last } => self.answered(id, answer, last),
@@ -96,7 +99,7 @@ impl Agent {
             ToNode::Arrive { person, kin, channel, key, children, lazy, user } => {
                 self.arrive(person, kin, channel, key, (children, lazy, user))
             }
-            ToNode::Depart { pid, address, key, streams: branch, progress, lazy, user } => {
+            ToNode::Depart { pid, address, key, streams: branch, progress, lazy, user, .. } => {
                 let address = self.uplink.reached(address);
                 self.depart(Out { pid, address, key, progress, lazy, branch, user, ..Out::default() });
             }
@@ -111,6 +114,7 @@ impl Agent {
             ToNode::Suits { id, pid, needs } => self.suits(id, pid, needs),
             ToNode::Barrier { id, pid } => self.barrier(id, pid),
             ToNode::Redial { pid, channel } => self.redial(pid, &channel),
+            ToNode::Administer { id, chore } => self.administer(id, chore),
         }
     }
 

@@ -210,7 +210,7 @@ impl Agent {
 
     /// Tells of those when nothing else is to be told. The gate of one that starts may have yet to come.
     pub(crate) fn tell_passes(&mut self) {
-        if self.gates.over.is_empty() || !self.events.idle() || self.events.ready() {
+        if self.gates.over.is_empty() || !self.events.all_done() {
             return;
         }
         self.take_gates();

@@ -1,6 +1,8 @@
 //! Which stand-ins a program needs before it can be started, and how they are made so that tree, group and session are the
 //! kernel's own (GHOSTS.md, "Family").
 
+mod terminal;
+
 use crate::bodies::Bodies;
 use crate::stands::{Held, Stand, Stands, Why};
 use std::collections::{HashMap, HashSet};
@@ -97,7 +99,8 @@ fn plan_with(
     if let Some(stand) = stands.get(person.pid).filter(|stand| !stand.ending) {
         return match stand.is_users() {
             true => Err(Fault::refused(format!("start {}: a shoal run on this node stands for it", person.pid))),
-            false => Ok(planner.in_place(person, terminal)),
+            false if terminal => planner.in_place_with_terminal(person.pid),
+            false => Ok(planner.in_place(person)),
         };
     }
     if let Some((taker, _)) = taker {
@@ -199,7 +202,7 @@ pub(crate) fn plan_arrival(person: &Person, kin: &[Person], stands: &Stands, bod
     }
     match stand {
         None => Ok(Plan { makes: planner.makes, parent: pid, place: Place::Stay, ends }),
-        Some(_) => Ok(planner.in_place(person, false)),
+        Some(_) => Ok(planner.in_place(person)),
     }
 }
 
@@ -272,12 +275,12 @@ impl<'a> Planner<'a> {
 
 impl Planner<'_> {
     /// It stands here already, as leader of a group whose other members came first: its stand-in becomes the program.
-    fn in_place(mut self, person: &Person, terminal: bool) -> Plan {
+    fn in_place(mut self, person: &Person) -> Plan {
         let pid = person.pid;
         let at = self.place_of(pid);
         let place = match () {
-            () if at.1 == pid && !terminal => Place::Stay,
-            () if terminal || person.sid == pid => Place::Session,
+            () if at.1 == pid => Place::Stay,
+            () if person.sid == pid => Place::Session,
             () if at.0 == person.pgid => Place::Stay,
             () if person.pgid == pid => Place::Lead,
             () => self.join(person.pgid, person.sid, pid),

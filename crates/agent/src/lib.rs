@@ -5,6 +5,7 @@
 //! the space here.
 #![forbid(unsafe_code)]
 
+mod administer;
 mod adopting;
 mod agent;
 mod asks;
@@ -24,6 +25,7 @@ mod front;
 mod gate;
 mod gates;
 mod handles;
+mod identity;
 mod idle;
 mod killing;
 mod kin;
@@ -43,20 +45,24 @@ mod ps;
 mod reactor;
 mod settle;
 mod setup;
+mod share;
 mod showing;
 mod spawn;
 mod standing;
 mod stands;
 mod starts;
 mod stopping;
+mod strangers;
 pub mod streams;
+mod surroundings;
 mod unheard;
 mod unsent;
 mod uplink;
 mod usage;
 mod viewing;
+mod views;
 mod volley;
 mod watch;
 
-pub use config::NodeConfig;
+pub use config::{NodeConfig, Powers, ViewConfig};
 pub use outer::run;

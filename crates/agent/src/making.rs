@@ -4,7 +4,7 @@
 use crate::agent::Agent;
 use crate::kin::{Make, Place, NURSERY, STEP_PARENT};
 use crate::starts::{Making, Phase, Spawning, Work};
-use ghost::{Command, Name, Outcome};
+use ghost::{no_room, Command, Name, Outcome};
 use kern::clock::monotonic_us;
 use kern::proc::exists;
 use tracing::warn;
@@ -163,7 +163,8 @@ impl Agent {
     fn cloned(&mut self, maker: Pid, make: Make, ret: i64) {
         if ret <= 0 {
             self.stands.remove(make.person.pid);
-            let fault = Fault::sys(-ret as i32, format!("make a stand-in for {}", make.person.pid));
+            let fault =
+                no_room(-ret as i32, format!("make a process that stands for process {} here", make.person.pid));
             if let Some(making) = self.starts.making.take() {
                 self.work_failed(making.work, fault);
             }

@@ -8,6 +8,7 @@ use crate::config::NodeConfig;
 use crate::fence;
 use crate::looking::Looker;
 use crate::message::{Message, MESSAGE};
+use crate::share::Share;
 use kern::cgroup;
 use kern::clock::{boottime_us, monotonic_us};
 use kern::init::SignalFd;
@@ -17,6 +18,7 @@ use kern::poll::{poll, Ready};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use tracing::{error, info, warn};
+use view::node::Asked;
 use vocab::{Fault, NodeId, Pid, Result, Sig};
 
 /// Milliseconds before an agent that ended is started again, by how often it did not even join in a row.
@@ -35,11 +37,30 @@ enum End {
     Agent { joined: bool },
 }
 
+/// The process that serves the front end's files.
+enum Serving {
+    Nobody,
+    /// All programs see them, and end with it.
+    All(Child),
+    WhoAsks(Asked),
+}
+
+impl Serving {
+    fn child(&self) -> Option<&Child> {
+        match self {
+            Serving::Nobody => None,
+            Serving::All(child) => Some(child),
+            Serving::WhoAsks(asked) => Some(asked.child()),
+        }
+    }
+}
+
 struct Outer {
     config: NodeConfig,
     cgroup: PathBuf,
     signals: SignalFd,
     number: Option<NodeId>,
+    share: Share,
 }
 
 /// Runs the node daemon until SIGTERM or SIGINT. The calling process must have one thread.
@@ -50,7 +71,10 @@ struct Outer {
 pub fn run(mut config: NodeConfig) -> Result<()> {
     config.run_dir = kern::mount::directory(&config.run_dir)?;
     let socket = config.socket();
-    let taken = || Fault::refused(format!("another daemon serves {} already", socket.display()));
+    let taken = || {
+        let socket = socket.display();
+        Fault::refused(format!("another daemon serves {socket} already (each on a machine needs a run_dir of its own)"))
+    };
     if is_served(&socket) {
         return Err(taken());
     }
@@ -71,7 +95,10 @@ pub fn run(mut config: NodeConfig) -> Result<()> {
     birth::run_first();
     let signals = SignalFd::new(&[Sig::TERM, Sig::INT])?;
     let number = config.number;
-    let done = Outer { config, cgroup: cgroup.clone(), signals, number }.watch_agents();
+    let share = Share::begin(&cgroup, own.is_some(), config.cpu_weight);
+    let mut outer = Outer { config, cgroup: cgroup.clone(), signals, number, share };
+    let done = outer.watch_agents();
+    outer.share.end();
     if own.is_some() {
         leave(&cgroup);
     }
@@ -113,7 +140,7 @@ fn leave(path: &Path) {
 }
 
 impl Outer {
-    fn watch_agents(mut self) -> Result<()> {
+    fn watch_agents(&mut self) -> Result<()> {
         let mut failed = 0usize;
         loop {
             let pause = PAUSES_MS[failed.min(PAUSES_MS.len() - 1)];
@@ -129,40 +156,73 @@ impl Outer {
         }
     }
 
+    /// Who serves the view, if there is one, and the line to it.
+    fn start_view(&self) -> Result<(Option<OwnedFd>, Serving)> {
+        let Some(view) = &self.config.view else { return Ok((None, Serving::Nobody)) };
+        let config = self.view_config();
+        match view.usual {
+            true => view::node::start(&config).map(|(line, child)| (Some(line), Serving::All(child))),
+            false => {
+                let started = Asked::start(&config, &self.config.run_dir, &view.local);
+                started.map(|(line, asked)| (Some(line), Serving::WhoAsks(asked)))
+            }
+        }
+    }
+
+    fn view_config(&self) -> view::node::Config {
+        view::node::Config { key: self.config.key, patience: self.config.lost_grace }
+    }
+
     fn one_agent(&mut self) -> Result<End> {
+        let (line, mut view) = self.start_view()?;
+        let end = self.one_agent_with(line, &mut view);
+        // Who waits for a file gets an error, and can end.
+        let ended = view.child().map_or(Ok(()), |view| end_child(view, "view ended"));
+        end.and_then(|end| ended.map(|()| end))
+    }
+
+    fn one_agent_with(&mut self, line: Option<OwnedFd>, view: &mut Serving) -> Result<End> {
         let (read, write) = kern::sys::pipe()?;
         let (lookers, server) = Looker::all()?;
         let agent = match ns::fork(Namespaces::PID | Namespaces::MOUNT)? {
             Forked::Child => {
                 // Or these copies would keep the pipes open when the outer process dies.
                 drop((read, server));
-                let given = birth::Given { outer: write, lookers };
-                ns::exit(birth::agent(&self.config, &self.cgroup, self.number, given));
+                let given = birth::Given { outer: write, view: line, lookers };
+                ns::exit(birth::agent(&self.config, (&self.cgroup, &self.share), self.number, given));
             }
             Forked::Parent(agent) => agent,
         };
-        drop((write, lookers));
+        drop((write, line, lookers));
         // Without it nobody's arguments are told, and input is not read before a program waits for it.
         let native = match self.config.shows_space {
             true => procfs::node_proc::native(&self.config.run_dir),
             false => PathBuf::from("/proc"),
         };
         let looking = server.start(agent.pid, &native).map_err(|fault| warn!(%fault, "nobody looks at processes")).ok();
-        let end = self.watch(&agent, &read);
-        end_agent(&agent)?;
+        let end = self.watch(&agent, view, &read);
+        // Its processes could not end as long as they wait for files that nobody brings.
+        if let Some(view) = view.child() {
+            let _ = kern::pidfd::kill(view.pidfd.as_fd(), Sig::KILL);
+        }
+        end_child(&agent, "agent ended")?;
         if let Some(looking) = looking {
             looking.end();
         }
         end
     }
 
-    fn watch(&mut self, agent: &Child, read: &OwnedFd) -> Result<End> {
+    fn watch(&mut self, agent: &Child, view: &mut Serving, read: &OwnedFd) -> Result<End> {
         let mut expires_us = None;
         loop {
             let left_us = expires_us.map(|at: u64| at.saturating_sub(boottime_us()));
             let timeout = left_us.map_or(-1, |us| i32::try_from(us.div_ceil(1000)).unwrap_or(i32::MAX));
-            let wanted =
-                [(agent.pidfd.as_fd(), Ready::READ), (read.as_fd(), Ready::READ), (self.signals.as_fd(), Ready::READ)];
+            let mut wanted = vec![
+                (agent.pidfd.as_fd(), Ready::READ),
+                (read.as_fd(), Ready::READ),
+                (self.signals.as_fd(), Ready::READ),
+            ];
+            wanted.extend(view.child().map(|view| (view.pidfd.as_fd(), Ready::READ)));
             let ready = match poll(&wanted, timeout) {
                 Ok(ready) => ready,
                 Err(kern::poll::EINTR) => continue,
@@ -176,10 +236,28 @@ impl Outer {
                 expires_us = self.said(read)?.or(expires_us);
             } else if ready[0].readable || ready[1].over {
                 return Ok(End::Agent { joined: expires_us.is_some() });
+            } else if let (true, Serving::WhoAsks(asked)) = (ready.get(3).is_some_and(|view| view.readable), &mut *view)
+            {
+                warn!("who serves the front end's files has ended: processes that see them are killed");
+                let local = self.config.view.as_ref().map_or(&[][..], |view| &view.local);
+                asked.again(&self.view_config(), &self.config.run_dir, local)?;
+            } else if ready.get(3).is_some_and(|view| view.readable) {
+                error!("who serves the view has ended: every process of the space here is killed");
+                return Ok(End::Agent { joined: expires_us.is_some() });
             } else if left_us == Some(0) {
                 error!("the lease of life is over: every process of the space here is killed");
                 return Ok(End::Agent { joined: true });
             }
+        }
+    }
+
+    /// For whoever on this machine wants to know which node it is.
+    fn write_number(&self, number: NodeId) {
+        let path = self.config.number_file();
+        let new = path.with_extension("new");
+        let written = std::fs::write(&new, format!("{}\n", number.0)).and_then(|()| std::fs::rename(&new, &path));
+        if let Err(error) = written {
+            warn!(%error, "nobody here can read which node this is");
         }
     }
 
@@ -192,7 +270,9 @@ impl Outer {
         let Some(last) = bytes[..count].chunks_exact(MESSAGE).last() else { return Ok(None) };
         let last: &[u8; MESSAGE] = last.try_into().map_err(|_| Fault::bug("a chunk of another length"))?;
         let message = Message::from(last);
-        self.number = Some(message.number);
+        if self.number.replace(message.number) != Some(message.number) || !self.config.number_file().exists() {
+            self.write_number(message.number);
+        }
         if let Some(fd) = self.config.ready_fd.take() {
             if let Err(errno) = kern::sys::write(fd.as_fd(), b"\n") {
                 warn!(errno, "nobody waits for this node to be ready");
@@ -202,16 +282,16 @@ impl Outer {
     }
 }
 
-/// Kills the agent, if it lives, and waits until all of its namespace is dead.
-fn end_agent(agent: &Child) -> Result<()> {
+/// Kills it, if it lives, and waits until it is dead; of the agent, all of its namespace.
+fn end_child(child: &Child, what: &str) -> Result<()> {
     // Ended already is as good.
-    let _ = kern::pidfd::kill(agent.pidfd.as_fd(), Sig::KILL);
-    match kern::wait::ended(agent.pid) {
+    let _ = kern::pidfd::kill(child.pidfd.as_fd(), Sig::KILL);
+    match kern::wait::ended(child.pid) {
         Ok(waited) => {
-            info!(end = ?waited.change, "agent ended");
+            info!(end = ?waited.change, "{what}");
             Ok(())
         }
-        Err(errno) => Err(Fault::sys(errno, "wait for the agent")),
+        Err(errno) => Err(Fault::sys(errno, format!("wait: {what}"))),
     }
 }
 

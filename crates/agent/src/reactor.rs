@@ -55,6 +55,7 @@ impl Agent {
             Some(Token::Stops) => self.serve_stops(),
             Some(Token::Mover(number)) => self.serve_mover(number),
             Some(Token::View) => self.hear_view(),
+            Some(Token::Files) => self.hear_views()?,
             Some(Token::Local) => self.take_clients(),
             Some(Token::Channels) => self.take_greetings(),
             Some(Token::Client(number)) => self.client_ready(number),

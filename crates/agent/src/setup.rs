@@ -2,13 +2,16 @@
 //! memory with numbers and addresses within itself, for any place.
 
 use crate::gates::NewGate;
-use crate::kin::Place;
-use kern::standin::setup::{failed, Setup, Stage, FROM_THE_GATE, GROUPS_STAY, SAME};
+use crate::kin;
+use kern::capability;
+use kern::standin::setup::compose::{self, Places};
+use kern::standin::setup::{failed, failed_place, Session, Setup, Stage, FROM_THE_GATE, GROUPS_STAY, SAME};
 use kern::sys::memory_file;
 use std::mem::offset_of;
 use std::os::fd::OwnedFd;
 use vocab::errno::EPERM;
-use vocab::{Creds, Pid, Result};
+use vocab::{Creds, Fault, Pid, Result};
+use wire::files::{Place, MOST_PLACES};
 use wire::run::Program;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -17,6 +20,12 @@ const STACK: usize = 64 * 1024;
 
 /// Where a file without a slash is looked for when the environment has no PATH (execvp(3)).
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
+
+/// Real, effective and saved, of the user and then of the group.
+fn ids(creds: &Creds) -> [u64; 6] {
+    let [uid, gid] = [&creds.uid, &creds.gid].map(|id| [id.real, id.effective, id.saved]);
+    [uid[0], uid[1], uid[2], gid[0], gid[1], gid[2]].map(u64::from)
+}
 
 /// A [`Setup`] and all it points to, in one piece of memory: the agent's own, or a copy in a stand-in that does not share it.
 /// It must not go before the command is done; moving this value moves none of it.
@@ -32,6 +41,8 @@ pub(crate) struct Prepared {
     /// As the user named it, and where it is to run.
     file: String,
     cwd: String,
+    /// Mounts of the program's own, in the words in which they were asked for.
+    places: Vec<String>,
 }
 
 /// The image while it grows. Places in it are numbered from its beginning.
@@ -62,6 +73,13 @@ impl Arena {
         Ok(place)
     }
 
+    /// A path whose address, at this place of the setup, may be none.
+    fn path(&mut self, place: usize, path: Option<&[u8]>) -> Result<u64> {
+        let Some(path) = path else { return Ok(0) };
+        self.addresses.push(place);
+        self.string(path)
+    }
+
     fn words(&mut self, words: &[u64]) -> u64 {
         let place = self.align(size_of::<u64>());
         self.bytes.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
@@ -75,6 +93,41 @@ impl Arena {
         self.addresses.extend(addresses.map(|(i, _)| list as usize + i * size_of::<u64>()));
         self.words(&[0]);
         list
+    }
+
+    /// Mounts of the program's own.
+    fn places(&mut self, places: &[Place], creds: &Creds) -> Result<Places> {
+        if places.is_empty() {
+            return Ok(Places::NONE);
+        }
+        if places.len() > MOST_PLACES {
+            return Err(Fault::refused(format!(
+                "{} changes of what a program sees, where {MOST_PLACES} are the most",
+                places.len()
+            )));
+        }
+        let (mut kinds, mut from, mut at) = (Vec::new(), Vec::new(), Vec::new());
+        for place in places {
+            let (kind, source, target) = match place {
+                Place::Bind { from, to } => (compose::BIND, Some(from), to),
+                Place::ReadOnly(path) => (compose::READ_ONLY, None, path),
+                Place::Empty(path) => (compose::EMPTY, None, path),
+            };
+            if !source.into_iter().chain([target]).all(|path| path.starts_with(b"/")) {
+                return Err(Fault::refused(format!("{}: paths are to be named from the root", place.words())));
+            }
+            kinds.push(kind);
+            from.push(source.map_or(Ok(0), |path| self.string(path))?);
+            at.push(self.string(target)?);
+        }
+        let ids = [creds.uid.effective, creds.gid.effective].map(|id| id.to_string());
+        let [uid, gid] = ids.each_ref().map(|id| self.string(id.as_bytes()));
+        let base = offset_of!(Setup, places);
+        let fields = [offset_of!(Places, kinds), offset_of!(Places, from), offset_of!(Places, at)];
+        let more = [offset_of!(Places, uid), offset_of!(Places, gid)];
+        self.addresses.extend(fields.into_iter().chain(more).map(|field| base + field));
+        let (kinds, from, at) = (self.words(&kinds), self.list(&from), self.list(&at));
+        Ok(Places { count: places.len() as u64, kinds, from, at, uid: uid?, gid: gid?, failed: 0 })
     }
 
     fn strings<'t>(&mut self, texts: impl Iterator<Item = &'t [u8]>) -> Result<Vec<u64>> {
@@ -95,9 +148,8 @@ impl Arena {
 /// What a program's process is to be beside what the program itself says.
 #[derive(Default)]
 pub(crate) struct Begins {
-    pub(crate) place: Place,
-    /// 1 for a new session with descriptor 0 as its terminal, 2 for one without a terminal, 0 for none.
-    pub(crate) session: u64,
+    pub(crate) place: kin::Place,
+    pub(crate) session: Session,
     /// Descriptors of this process.
     pub(crate) stdio: [i32; 3],
     /// It keeps the capabilities of stand-ins.
@@ -106,14 +158,33 @@ pub(crate) struct Begins {
     pub(crate) gate: Option<NewGate>,
 }
 
+/// Where a program finds its files, if that is not where the stand-in does: paths of the root, and of mount namespaces.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Files<'p> {
+    pub(crate) root: Option<&'p [u8]>,
+    pub(crate) view: Option<&'p [u8]>,
+    /// For a program that is not there without it.
+    pub(crate) fallback: Option<&'p [u8]>,
+}
+
 impl Prepared {
     /// Puts it together, to be placed.
     ///
     /// # Errors
     /// `Refused` for a string with a NUL inside.
-    pub(crate) fn new(pid: Pid, creds: &Creds, program: &Program, begins: Begins) -> Result<Prepared> {
+    pub(crate) fn new(
+        pid: Pid,
+        creds: &Creds,
+        program: &Program,
+        begins: Begins,
+        files: Files<'_>,
+    ) -> Result<Prepared> {
         let Begins { place, session, stdio, keeps, gate } = begins;
         let mut arena = Arena::new();
+        let root = arena.path(offset_of!(Setup, root), files.root)?;
+        let view = arena.path(offset_of!(Setup, view), files.view)?;
+        let fallback = arena.path(offset_of!(Setup, fallback), files.fallback)?;
+        let places = arena.places(&program.places, creds)?;
         let limits: Vec<u64> =
             program.limits.iter().flat_map(|limit| [limit.resource.into(), limit.soft, limit.hard]).collect();
         let argv = arena.strings(program.argv.iter().map(|text| text.as_slice()))?;
@@ -134,30 +205,22 @@ impl Prepared {
             pid: pid.0 as u64,
             stack: 0,
             stack_size: STACK as u64,
-            pgid: match place {
-                Place::Lead => 0,
-                Place::Join(group) => group.0.into(),
-                Place::Stay | Place::Session => -1,
-            },
-            session,
+            pgid: group(place),
+            session: session.number(),
             owner: std::process::id().into(),
             stdio: stdio.map(|fd| fd as u64),
             gate: gate.as_ref().map(|gate| gate.entrance).unwrap_or_default(),
-            ids: [
-                creds.uid.real,
-                creds.uid.effective,
-                creds.uid.saved,
-                creds.gid.real,
-                creds.gid.effective,
-                creds.gid.saved,
-            ]
-            .map(u64::from),
+            ids: ids(creds),
             groups,
             group_count: creds.groups.len() as u64,
             limit_count: program.limits.len() as u64,
             limits: arena.words(&limits),
             umask: program.umask.into(),
             nice: program.nice.into(),
+            view,
+            fallback,
+            root,
+            places,
             cwd: arena.string(&cwd)?,
             deleted: program.cwd.is_empty().into(),
             paths: arena.list(&paths),
@@ -170,7 +233,7 @@ impl Prepared {
             bounded: program.capabilities.is_some().into(),
             inheritable: capabilities.inheritable,
             bounding: capabilities.bounding,
-            no_new_privs: capabilities.no_new_privs.into(),
+            no_new_privs: (capabilities.no_new_privs || loses_privileges(program, creds)).into(),
             personality: program.personality.map_or(SAME, u64::from),
             errno: 0,
             stage: 0,
@@ -179,7 +242,8 @@ impl Prepared {
             |path: &Vec<u8>| if path.is_empty() { "\"\"".into() } else { String::from_utf8_lossy(path).into_owned() };
         let [file, cwd] = [&program.file, &cwd].map(shown);
         let (image, addresses) = arena.finish(setup);
-        Ok(Prepared { image, addresses, base: 0, told: None, _gate: gate, file, cwd })
+        let places = program.places.iter().map(Place::words).collect();
+        Ok(Prepared { image, addresses, base: 0, told: None, _gate: gate, file, cwd, places })
     }
 
     /// How many bytes it takes elsewhere.
@@ -259,9 +323,30 @@ impl Prepared {
         match stage == Stage::Directory as u64 {
             true => format!("{doing} {}", self.cwd),
             false if self.was_executed() => format!("{doing} {}", self.file),
+            false if stage == Stage::Places as u64 => {
+                let which = self.places.get(failed_place(&self.image) as usize);
+                format!("{doing} for {} ({})", self.file, which.map_or("", String::as_str))
+            }
             false => format!("{doing} for {}", self.file),
         }
     }
+}
+
+/// [`Setup::pgid`].
+fn group(place: kin::Place) -> i64 {
+    match place {
+        kin::Place::Lead => 0,
+        kin::Place::Join(group) => group.0.into(),
+        kin::Place::Stay | kin::Place::Session => -1,
+    }
+}
+
+/// A user who changes what programs see could have those with rights of others see what is not so: nothing that it executes has more rights than it has. Root has
+/// all already.
+fn loses_privileges(program: &Program, creds: &Creds) -> bool {
+    let mounts = program.capabilities.is_none_or(|most| capability::has(most.bounding, capability::SYS_ADMIN));
+    let is_root = [creds.uid.real, creds.uid.effective, creds.uid.saved] == [0; 3] && mounts;
+    !program.places.is_empty() && !is_root
 }
 
 /// The paths that execvp(3) would try.
@@ -306,6 +391,6 @@ mod tests {
     #[test]
     fn a_nul_inside_is_refused() {
         let bad = program(b"l\0s", &[]);
-        assert!(Prepared::new(Pid(7), &Creds::default(), &bad, Begins::default()).is_err());
+        assert!(Prepared::new(Pid(7), &Creds::default(), &bad, Begins::default(), Files::default()).is_err());
     }
 }

@@ -8,6 +8,7 @@ use crate::starts::{persons, Making, Phase, Spawning, Start, Work};
 use ghost::{Command, Outcome};
 use kern::clock::monotonic_us;
 use kern::proc::exists;
+use kern::standin::setup::Session;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use tracing::{debug, info, warn};
 use vocab::errno::{EIO, ENOENT, ESRCH};
@@ -20,15 +21,23 @@ impl Agent {
     /// Starts a program, or tells the front end why not.
     pub(crate) fn start(&mut self, person: Person, program: Program, kin: Vec<Kin>, channel: &ChannelTo) {
         let pid = person.pid;
+        if let Err(fault) = self.prepare_view(&person.creds, &program) {
+            return self.not_started((pid, false), fault);
+        }
         let free = match self.bodies.has(pid) || self.moving.arrives(pid) || self.starts.is_to_begin(pid) {
             true => Err(Fault::refused(format!("start {pid}: the number is in use on this node"))),
-            false => self.open_streams(&program, channel).and_then(|ends| match ends.terminal {
-                true => kern::pty::give(ends.stdin.as_fd(), person.creds.uid.effective).map(|()| ends),
-                false => Ok(ends),
-            }),
+            false => self.open_streams(&program, channel).and_then(|ends| ends.give(&person.creds).map(|()| ends)),
         };
         match free {
             Ok(ends) => {
+                let (uid, user) = (person.creds.uid.effective, program.user.as_deref());
+                // With the front end's files come the names of its users.
+                let user = user.filter(|_| !self.administration.views.is_of_front(program.view));
+                if let Some(text) = self.starts.strangers.warning(self.number, uid, user) {
+                    warn!(%pid, "{}", text.trim_end());
+                    // A pipe or terminal that is new takes it, and whoever has called `shoal run` reads it there.
+                    let _ = kern::sys::write(ends.stderr.as_fd(), text.as_bytes());
+                }
                 let kin = persons(kin);
                 let start = Start { person, program, kin, ends, misses: 0, arrives: false, later: Vec::new() };
                 self.starts.queue.push_back(Work::Program(Box::new(start)));
@@ -89,7 +98,9 @@ impl Agent {
                 matches!(work, Work::Program(start) if start.arrives && self.moving.is_bound(start.person.ppid));
             // Its maker was to become a process that has ended on the way: it makes it when it stands here again.
             let comes = matches!(work, Work::Orphan { from, .. } if self.moving.arrives(*from));
-            let waits = has_to_wait || leaves || comes || taken(pid) && !self.is_in_vain(work);
+            let views = &self.administration.views;
+            let blind = matches!(work, Work::Program(start) if views.keeps_waiting(&start.program));
+            let waits = has_to_wait || leaves || comes || blind || taken(pid) && !self.is_in_vain(work);
             if !waits && !self.starts.waits(work, &before) {
                 let planned = self.planned(work);
                 // Nor is anybody to stand here whose process is being made here just now, or has been and its image comes.
@@ -208,9 +219,10 @@ impl Agent {
                 let Start { person, program, ends, .. } = &*start;
                 let stdio = [&ends.stdin, &ends.stdout, &ends.stderr].map(AsRawFd::as_raw_fd);
                 let session = match (place, ends.terminal && !start.arrives) {
-                    (Place::Session, true) => 1,
-                    (Place::Session, false) => 2,
-                    _ => 0,
+                    (Place::Stay, true) => Session::Takes,
+                    (_, true) => Session::Makes { terminal: true },
+                    (Place::Session, false) => Session::Makes { terminal: false },
+                    (_, false) => Session::Stays,
                 };
                 let (pid, arrives) = (person.pid, start.arrives);
                 let apart = self.stands.get(parent).is_some_and(|stand| stand.apart());
@@ -221,7 +233,8 @@ impl Agent {
                 };
                 let prepared = gate.and_then(|gate| {
                     let begins = Begins { place, session, stdio, keeps: arrives, gate };
-                    Prepared::new(pid, &person.creds, program, begins)
+                    let files = self.files_for(program, arrives, apart.then_some(parent))?;
+                    Prepared::new(pid, &person.creds, program, begins, files)
                 });
                 match prepared {
                     Ok(mut prepared) => {
@@ -345,7 +358,11 @@ impl Agent {
             ENOENT => 127,
             _ => 126,
         };
-        self.no_program((start.person.pid, start.arrives), Fault::sys(errno, prepared.doing()), status);
+        let mut fault = Fault::sys(errno, prepared.doing());
+        if status == 127 && !self.administration.views.is_of_front(start.program.view) {
+            fault = fault.doing("the program may be on the front end alone (shoal run --view front)");
+        }
+        self.no_program((start.person.pid, start.arrives), fault, status);
         self.next_start();
     }
 

@@ -47,7 +47,7 @@ impl Agent {
     fn happened_to(&mut self, happened: Happened) {
         match happened {
             Happened::Held { .. } => {}
-            Happened::Signal { pid, info } if info.sig == Sig::CHLD => {
+            Happened::Signal { pid, info } if info.sig == Sig::CHLD && info.code > 0 => {
                 self.orphans_are_known();
                 self.child_changed(pid);
                 if CLD_STOPS.contains(&info.code) {

@@ -10,6 +10,7 @@
 use crate::kin::{Make, Place, NURSERY, STEP_PARENT};
 use crate::setup::Prepared;
 use crate::stands::Later;
+use crate::strangers::Strangers;
 use crate::streams::{ChildEnds, StreamsId};
 use ghost::Command;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -167,6 +168,7 @@ pub(crate) struct Starts {
     pub(crate) ended: HashMap<Pid, StreamsId>,
     /// Numbers of threads that these are still to make, and that are kept free for them on the front end.
     pub(crate) along: HashMap<Pid, HashSet<Pid>>,
+    pub(crate) strangers: Strangers,
 }
 
 impl Starts {

@@ -10,6 +10,7 @@ use crate::names::{look_up, Names};
 use kern::clock::{boottime_us, monotonic_us};
 use kern::epoll::Interest;
 use link::preamble::Preamble;
+use link::reconnect::{delay_us, refused_delay_us};
 use link::Secure;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,6 +21,9 @@ use wire::node::{ToFront, ToNode};
 
 /// A connection that is not welcomed in this time is given up.
 const PATIENCE_US: u64 = 4_000_000;
+
+/// So many failed attempts in a row are no accident.
+const LASTING: u32 = 3;
 
 enum State {
     Down,
@@ -32,9 +36,13 @@ pub(crate) struct Uplink {
     front: String,
     names: Names,
     key: [u8; 32],
+    identity: u64,
     state: State,
     /// Attempts that failed in a row.
     failed: u32,
+    /// Of these the last ones that the front end has refused, before it has ever welcomed this node.
+    refused: u32,
+    has_joined: bool,
     /// Counts connections: the number of a descriptor may come again.
     dialled: u64,
     /// When to dial (Down), or to give up (not yet welcomed); monotonic.
@@ -47,9 +55,23 @@ pub(crate) struct Uplink {
 }
 
 impl Uplink {
-    pub(crate) fn new(front: String, key: [u8; 32]) -> Uplink {
+    pub(crate) fn new(front: String, key: [u8; 32], identity: u64) -> Uplink {
         let (state, names) = (State::Down, Names::new(front.clone(), look_up));
-        Uplink { front, names, key, state, failed: 0, dialled: 0, due_us: 0, hello_us: 0, welcomed: false, peer: None }
+        Uplink {
+            front,
+            names,
+            key,
+            identity,
+            state,
+            failed: 0,
+            refused: 0,
+            has_joined: false,
+            dialled: 0,
+            due_us: 0,
+            hello_us: 0,
+            welcomed: false,
+            peer: None,
+        }
     }
 
     /// Has the front end welcomed this connection?
@@ -132,7 +154,10 @@ impl Uplink {
     pub(crate) fn greet(&mut self, hello: Hello) {
         let State::Open(link) = &mut self.state else { return };
         self.hello_us = boottime_us();
-        let sent = hello.parts().into_iter().try_for_each(|part| link.send(&ToFront::from(part)));
+        let sent = Hello { identity: self.identity, ..hello }
+            .parts()
+            .into_iter()
+            .try_for_each(|part| link.send(&ToFront::from(part)));
         if let Err(fault) = sent.and_then(|()| link.flush()) {
             self.broke(&fault);
         }
@@ -215,27 +240,46 @@ impl Uplink {
 
     /// The connection is of no use any more.
     pub(crate) fn broke(&mut self, fault: &Fault) {
-        let spread = link::random::<8>().map_or(0, u64::from_ne_bytes);
         if self.welcomed {
             info!(%fault, "link: up -> down");
             self.failed = 0;
         } else {
-            // Once is a restart or a race; only what lasts is worth a line.
-            match self.failed {
-                0 | 3 => warn!(%fault, "link: cannot join"),
-                _ => tracing::debug!(%fault, "link: cannot join"),
-            }
-            self.failed = self.failed.saturating_add(1);
+            self.did_not_join(fault);
         }
-        self.due_us = monotonic_us() + link::reconnect::delay_us(self.failed, spread);
+        self.due_us = monotonic_us() + self.delay_us();
         self.welcomed = false;
         self.hello_us = 0;
         self.state = State::Down;
     }
 
+    fn did_not_join(&mut self, fault: &Fault) {
+        let is_refusal = fault.kind == Kind::Refused && !self.has_joined;
+        self.refused = if is_refusal { self.refused.saturating_add(1) } else { 0 };
+        let in_handshake = self.hello_us == 0 && matches!(self.state, State::Open(_));
+        // A front end that ends, or has no time, closes a connection too, but not one after the other.
+        let guess = (in_handshake && self.refused > LASTING)
+            .then(|| fault.clone().doing("the front end refuses this node, most likely because its key is another"));
+        let fault = guess.as_ref().unwrap_or(fault);
+        // Once is a restart or a race; only what lasts is worth a line.
+        match self.failed {
+            0 | LASTING => warn!(%fault, "link: cannot join"),
+            _ => tracing::debug!(%fault, "link: cannot join"),
+        }
+        self.failed = self.failed.saturating_add(1);
+    }
+
+    /// A node that has joined has a lease of life, and dials often as long as that lasts.
+    fn delay_us(&self) -> u64 {
+        let spread = link::random::<8>().map_or(0, u64::from_ne_bytes);
+        match self.refused {
+            0 => delay_us(self.failed, spread),
+            refused => refused_delay_us(refused, spread),
+        }
+    }
+
     /// A Welcome has been taken in.
     pub(crate) fn joined(&mut self) {
-        self.failed = 0;
+        (self.failed, self.refused, self.has_joined) = (0, 0, true);
         self.names.wait_no_more();
     }
 }

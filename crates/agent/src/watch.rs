@@ -10,8 +10,8 @@ use kern::proc::{self, Name, Status};
 use std::collections::HashMap;
 use std::iter::successors;
 use tracing::{error, info, warn};
-use vocab::Pid;
-use wire::event::{BodyEvent, Person};
+use vocab::{Exit, Pid};
+use wire::event::{BodyEvent, Person, Usage};
 use wire::node::ToFront;
 
 /// Generations that a look at all processes tells apart.
@@ -70,6 +70,12 @@ impl Agent {
         if tid != pid {
             return;
         }
+        match self.bodies.get(pid).map(|body| body.life) {
+            // The child was found in /proc already.
+            Some(Life::Live) => return,
+            Some(_) => self.ended_unseen(pid),
+            None => {}
+        }
         // What the forker had changed before, its child has inherited.
         let changing = self.checks.of(forker);
         for what in &changing {
@@ -86,6 +92,16 @@ impl Agent {
                 self.reach_late(forker, pid);
             }
             None => self.found(pid),
+        }
+    }
+
+    /// The process that had this number has ended, and its parent here has waited for that: the kernel has given the number out again.
+    fn ended_unseen(&mut self, pid: Pid) {
+        if !self.waited_by_us(pid) {
+            self.leaving.remove(&pid);
+            self.volley.remove(pid);
+            self.ended(pid, Exit::Code(0), Usage::default());
+            self.reaped(pid);
         }
     }
 

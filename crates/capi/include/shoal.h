@@ -24,6 +24,14 @@ extern "C" {
  * lead to, asks for it. That is no child of the caller; its signals, and what it waits for, are its own as before. Not to be called in a signal handler. */
 int shoal_move(pid_t pid, int node);
 
+/* As fork(2); the child goes on on node `node`, or on the front end (-1). Its standard streams are the descriptors `streams` of the caller, -1 where it is to have none, over the network;
+ * with NULL it has no input, and what it writes comes to where the caller's standard output and error go. It has no other descriptors. If it cannot go there is no child: -1, with errno as
+ * of shoal_move, or as sys/bproc.h has it for a node that there is not (BE_INVALIDNODE), that is not up (BE_NODEDOWN), on which the caller is (BE_SAMENODE). */
+pid_t shoal_rfork(int node, const int streams[3]);
+
+/* The same for languages that must know of a fork: calls the functions that are not NULL, `before` it, and then `parent` or `child` where it returns. */
+pid_t shoal_rfork_calling(int node, const int streams[3], void (*before)(void), void (*parent)(void), void (*child)(void));
+
 /* What was in the way the last time that a call of the calling thread has failed; "" before. It stays until the thread's next call. */
 const char *shoal_error(void);
 

@@ -5,19 +5,29 @@
 
 use crate::helper;
 use crate::told;
-use client::{socket_path, Local};
+use local::{socket_path, Local};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::{Answer, Ask};
 
 pub(crate) fn move_to(node: NodeId) -> Result<()> {
+    move_to_execute(node, &[])
+}
+
+/// The same of a process of the front end that will execute this file there, if it is one.
+pub(crate) fn move_to_execute(node: NodeId, file: &[u8]) -> Result<()> {
     let pid = Pid(std::process::id() as i32);
     let told = told::new_path()?;
-    // Of this thread, as another may be asking as well.
-    // SAFETY: it takes nothing.
-    let place = i64::from(unsafe { libc::gettid() });
-    helper::start(&["move", "--tell", &told, &pid.to_string(), &node.to_string()], place)?;
+    let place = told::new_place()?;
+    let (pid_text, node_text) = (pid.to_string(), node.to_string());
+    let file = std::str::from_utf8(file).map_err(|_| Fault::refused("the name of the program is no UTF-8"))?;
+    let mut words = vec!["move", "--tell", &told];
+    if !file.is_empty() {
+        words.extend(["--executes", file]);
+    }
+    words.extend([pid_text.as_str(), node_text.as_str()]);
+    helper::start(&words, None, place)?;
     until_it_has_ended(place)?;
     if let Some(fault) = told::take(&told)? {
         return Err(fault);
@@ -32,7 +42,7 @@ pub(crate) fn move_to(node: NodeId) -> Result<()> {
 }
 
 /// Or until this process is on another machine than the helper.
-fn until_it_has_ended(place: i64) -> Result<()> {
+pub(crate) fn until_it_has_ended(place: i64) -> Result<()> {
     let failed = |e: std::io::Error| Fault::io(&e, "wait for who asks for the move");
     let null = File::open("/dev/null").map_err(failed)?;
     let lock = helper::lock(libc::F_RDLCK, place);

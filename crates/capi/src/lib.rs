@@ -1,28 +1,25 @@
 //! What C programs call: `include/shoal.h` says what each does. Here is what C wants of it: errno, and words that live as long as a thread.
 
+mod bproc;
 mod helper;
 mod itself;
+mod said;
 mod told;
 
-use std::cell::RefCell;
-use std::ffi::{c_char, c_int, CString};
-use vocab::{Fault, Kind, NodeId, Pid, Result};
-
-thread_local! {
-    /// Why the last call of this thread that failed did.
-    static WHY: RefCell<CString> = RefCell::default();
-}
+use said::{returned, why};
+use std::ffi::{c_char, c_int};
+use vocab::{Fault, NodeId, Pid, Result};
 
 /// As `shoal.h` says.
 #[no_mangle]
 pub extern "C" fn shoal_move(pid: libc::pid_t, node: c_int) -> c_int {
-    answer(move_to(Pid(pid), NodeId(node)))
+    returned(move_to(Pid(pid), NodeId(node)).map(|()| 0).map_err(Into::into))
 }
 
 /// As `shoal.h` says.
 #[no_mangle]
 pub extern "C" fn shoal_error() -> *const c_char {
-    WHY.with_borrow(|why| why.as_ptr())
+    why()
 }
 
 fn move_to(pid: Pid, node: NodeId) -> Result<()> {
@@ -32,37 +29,18 @@ fn move_to(pid: Pid, node: NodeId) -> Result<()> {
     match pid.0 == 0 || pid.0 == std::process::id() as i32 {
         true => itself::move_to(node),
         false => {
-            let mut daemon = client::Local::connect(&client::socket_path())?;
-            client::moves::move_to(&mut daemon, pid, node, false, None)
+            let mut daemon = local::Local::connect(&local::socket_path())?;
+            local::moves::move_to(&mut daemon, pid, node, false, None)
         }
-    }
-}
-
-fn answer(done: Result<()>) -> c_int {
-    let Err(fault) = done else { return 0 };
-    let text: Vec<u8> = fault.to_string().bytes().filter(|byte| *byte != 0).collect();
-    WHY.with_borrow_mut(|why| *why = CString::new(text).unwrap_or_default());
-    // SAFETY: the address is this thread's own errno.
-    unsafe { *libc::__errno_location() = number(&fault) };
-    -1
-}
-
-/// Which errno says this; as in `shoal.h`.
-fn number(fault: &Fault) -> c_int {
-    match fault.kind {
-        Kind::Gone => libc::ESRCH,
-        Kind::Refused => libc::EPERM,
-        Kind::Unsupported => libc::EOPNOTSUPP,
-        Kind::Changed => libc::EAGAIN,
-        Kind::Sys if fault.errno != 0 => fault.errno,
-        Kind::Sys | Kind::Wire | Kind::Bug => libc::EPROTO,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use said::number;
     use std::ffi::CStr;
+    use vocab::Kind;
 
     fn said() -> (c_int, String) {
         let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(0);

@@ -3,6 +3,7 @@
 //! It is looked for while the process runs, which is then refused before it is touched, and again when it stands still: it may have done so meanwhile. Elsewhere it would
 //! be free of all that, and what were its capabilities in a user namespace of its own would be some of that machine's.
 
+use crate::cgroups;
 use crate::freeze::Frozen;
 use crate::obstacle::Obstacle;
 use crate::proc::{self, Fields};
@@ -29,15 +30,14 @@ pub(crate) fn look(pid: Pid, filters: u64, obstacles: &mut Vec<Obstacle>) -> Res
         obstacles.push(format!("it is traced by process {}", status.text("TracerPid")?));
     }
     at_status(&status, filters, obstacles)?;
+    obstacles.extend(cgroups::frozen(pid).map(|group| format!("its control group {group} is frozen")));
     at_namespaces(pid, obstacles)?;
-    tracees::look(pid, obstacles)?;
     for tid in proc::numbers_in(pid, "task")?.into_iter().map(Pid).filter(|tid| *tid != pid) {
         // One that has ended meanwhile is none.
         let Ok(status) = of_thread(pid, tid) else { continue };
         if status.number("TracerPid", 10)? != 0 {
             obstacles.push(format!("its thread {tid} is traced by process {}", status.text("TracerPid")?));
         }
-        at_trap(&format!(" for its thread {tid}"), &status, &["SigPnd"], obstacles)?;
         at_thread((pid, tid), &status, filters, obstacles)?;
     }
     Ok(())
@@ -62,7 +62,6 @@ pub(crate) fn obeys(pid: Pid, status: &Fields, filters: u64) -> Result<()> {
 pub(crate) fn thread_obeys(tid: Pid, status: &Fields, filters: u64) -> Result<()> {
     let mut obstacles = Vec::new();
     at_filters(tid, status, filters, &mut obstacles)?;
-    at_trap(&format!(" for its thread {tid}"), status, &["SigPnd"], &mut obstacles)?;
     refuse(&obstacles)
 }
 
@@ -104,16 +103,6 @@ fn at_status(status: &Fields, filters: u64, obstacles: &mut Vec<Obstacle>) -> Re
     let trap = 1 << (libc::SIGTRAP - 1);
     if status.number("SigIgn", 16)? & trap != 0 {
         obstacles.push("SIGTRAP is ignored, by which its calls are taken".into());
-    }
-    at_trap("", status, &["SigPnd", "ShdPnd"], obstacles)
-}
-
-/// One that waits in one of these would be taken for that of a call.
-fn at_trap(whose: &str, status: &Fields, queues: &[&str], obstacles: &mut Vec<Obstacle>) -> Result<()> {
-    for queue in queues {
-        if status.number(queue, 16)? >> (libc::SIGTRAP - 1) & 1 == 1 {
-            obstacles.push(format!("SIGTRAP waits to be delivered{whose}, by which its calls are taken"));
-        }
     }
     Ok(())
 }

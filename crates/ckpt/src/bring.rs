@@ -2,7 +2,7 @@
 
 use kern::pidfd;
 use kern::sock::{send_with, MOST_DESCRIPTORS};
-use puppet::{Arena, Loan, Slot};
+use puppet::{Arena, Loan, Script, Slot};
 use std::os::fd::{AsFd, BorrowedFd};
 use vocab::{Fault, Pid, Result};
 use zerocopy::IntoBytes;
@@ -33,14 +33,36 @@ pub(crate) fn bring(loan: &mut Loan<'_>, arena: Arena, pid: Pid, wanted: &[Wante
     let handle = pidfd::open(pid).map_err(|errno| Fault::sys(errno, format!("open process {pid}")))?;
     let line = pidfd::getfd(handle.as_fd(), other)
         .map_err(|errno| Fault::sys(errno, format!("take descriptor {other} of process {pid}")))?;
-    let ours: Vec<BorrowedFd<'_>> = wanted.iter().filter_map(Wanted::ours).collect();
-    let mut come = Vec::new();
-    for some in ours.chunks(MOST_DESCRIPTORS) {
-        send_with(line.as_fd(), &[0], some)?;
-        come.extend(receive(loan, arena, its, some.len())?);
+    let mut numbers = Vec::new();
+    let mut left = wanted.len().div_ceil(MOST_DESCRIPTORS);
+    // A few at a time: each is there twice until its number is above the others.
+    for some in wanted.chunks(MOST_DESCRIPTORS) {
+        left -= 1;
+        let ours: Vec<BorrowedFd<'_>> = some.iter().filter_map(Wanted::ours).collect();
+        let come = match ours.len() {
+            0 => Vec::new(),
+            count => {
+                send_with(line.as_fd(), &[0], &ours)?;
+                receive(loan, arena, its, count)?
+            }
+        };
+        let over = if left == 0 { &[its, other][..] } else { &[] };
+        let (script, slots) = put_aside(arena.script(), some, (come, over), base)?;
+        let outcome = loan.run(arena, script)?;
+        numbers.extend(slots.into_iter().map(|slot| outcome.result(slot) as i32));
     }
-    let mut come = come.into_iter();
-    let mut script = arena.script();
+    Ok(numbers)
+}
+
+/// All of these under numbers from `base` on, which will be the results of the calls that are returned. `come`: those that are not its own, in their order; `over`: sockets
+/// that nobody needs then.
+fn put_aside(
+    script: Script,
+    wanted: &[Wanted<'_>],
+    (come, over): (Vec<i32>, &[i32]),
+    base: i32,
+) -> Result<(Script, Vec<Slot>)> {
+    let (mut script, mut come) = (script, come.into_iter());
     let mut slots: Vec<Slot> = Vec::new();
     for one in wanted {
         let number = match one {
@@ -53,11 +75,10 @@ pub(crate) fn bring(loan: &mut Loan<'_>, arena: Arena, pid: Pid, wanted: &[Wante
             script.call("close a descriptor", libc::SYS_close, &[number as u64]);
         }
     }
-    for end in [its, other] {
-        script.call("close a socket", libc::SYS_close, &[end as u64]);
+    for socket in over {
+        script.call("close a socket", libc::SYS_close, &[*socket as u64]);
     }
-    let outcome = loan.run(arena, script)?;
-    Ok(slots.into_iter().map(|slot| outcome.result(slot) as i32).collect())
+    Ok((script, slots))
 }
 
 impl<'a> Wanted<'a> {

@@ -1,10 +1,12 @@
 //! What an image may claim that another user than root could write: it is a file like others, and says of its process what its owner likes.
 
 use crate::identity;
+use crate::socket_options::is_a_users_to_set;
+use image::files::Files;
 use image::memory::{Area, Memory};
-use image::objects::Objects;
+use image::objects::{Object, Objects};
 use image::process::Process;
-use image::thread::Thread;
+use image::thread::{Creds, Thread};
 use kern::areas::AreaFlags;
 use std::collections::BTreeSet;
 use vocab::{Fault, Pid, Result};
@@ -83,9 +85,14 @@ impl Owner {
     /// # Errors
     /// The same for files without a name.
     pub(crate) fn may_have(&self, objects: &Objects) -> Result<()> {
-        let foreign = objects.objects.iter().find(|one| one.uid != self.uid || one.mode & SET_IDS != 0);
-        foreign.map_or(Ok(()), |one| {
-            Err(self.refused(format!("a file without a name, of user {}, mode {:o}", one.uid, one.mode)))
+        self.may_have_in(objects, &self.groups())
+    }
+
+    fn may_have_in(&self, objects: &Objects, known: &BTreeSet<u32>) -> Result<()> {
+        let is_foreign = |one: &&Object| one.uid != self.uid || !known.contains(&one.gid) || one.mode & SET_IDS != 0;
+        objects.objects.iter().find(is_foreign).map_or(Ok(()), |one| {
+            let Object { uid, gid, mode, .. } = one;
+            Err(self.refused(format!("a file without a name, of user {uid} and group {gid}, mode {mode:o}")))
         })
     }
 
@@ -132,6 +139,23 @@ pub(crate) fn check_use(owner: Option<Owner>, process: &Process, memory: &Memory
     owner.may_use(process, memory, &hard)
 }
 
+/// Drops claims of a user's image that nobody can check, and that others would take for the kernel's word: the makers of sockets, who has sent what is in them, the user who has
+/// logged in, control groups; and options of sockets that are root's to set.
+pub(crate) fn disbelieve(process: &mut Process, files: &mut Files, of: &Creds) {
+    process.login = None;
+    process.cgroups.clear();
+    for pair in &mut files.sockets {
+        pair.peer = None;
+        for end in &mut pair.ends {
+            end.messages
+                .iter_mut()
+                .flat_map(|message| &mut message.sender)
+                .for_each(|sender| *sender = (of.uids[1], of.gids[1]));
+            end.options.retain_mut(is_a_users_to_set);
+        }
+    }
+}
+
 /// As far as it is known by now. Whoever is no such owner may claim anything.
 ///
 /// # Errors
@@ -151,9 +175,10 @@ pub(crate) fn check(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use image::objects::{Object, ObjectKind};
+    use image::files::{Message, Peer, SocketEnd, SocketOption, SocketPair};
+    use image::objects::ObjectKind;
     use image::process::Limit;
-    use image::thread::{Creds, Scheduling};
+    use image::thread::Scheduling;
 
     #[test]
     fn an_image_of_a_users_claims_that_user_and_no_more() {
@@ -180,12 +205,13 @@ mod tests {
             |thread| thread.scheduling = Scheduling { io: IO_REAL_TIME << IO_CLASS, ..Scheduling::default() },
         ];
         assert!(bad.into_iter().all(|change| with(change).is_err_and(|fault| fault.kind == vocab::Kind::Refused)));
-        let object = |uid, mode| {
+        let object = |uid, gid, mode| {
             let kind = ObjectKind::Shared { reserved: true };
-            let object = Object { kind, size: 0, mode, uid, gid: 0, accessed: 0, modified: 0, page: 0 };
-            owner.may_have(&Objects { objects: vec![object] })
+            let object = Object { kind, size: 0, mode, uid, gid, accessed: 0, modified: 0, page: 0 };
+            owner.may_have_in(&Objects { objects: vec![object] }, &known)
         };
-        assert!(object(61001, 0o777).is_ok() && object(0, 0o777).is_err() && object(61001, 0o4755).is_err());
+        assert!(object(61001, 61001, 0o777).is_ok() && object(0, 61001, 0o777).is_err());
+        assert!(object(61001, 61001, 0o4755).is_err() && object(61001, 0, 0o777).is_err());
         let lives = |root: &[u8], oom_score_adj| {
             owner.may_live(&Process { root: root.into(), oom_score_adj, ..Process::default() })
         };
@@ -199,5 +225,32 @@ mod tests {
         };
         assert!(uses(1024, 8192).is_ok() && uses(1025, 8192).is_err() && uses(1024, 8193).is_err());
         assert!(lives(b"/", 0).is_ok() && lives(b"/tmp", 0).is_err() && lives(b"/", -1).is_err());
+    }
+
+    #[test]
+    fn of_sockets_a_users_image_claims_what_that_user_could_have_done() {
+        let option = |name, value: i32| SocketOption { name, value: value.to_ne_bytes().to_vec().into() };
+        let options = vec![
+            option(libc::SO_MARK, 77),
+            option(libc::SO_PRIORITY, 7),
+            option(libc::SO_PRIORITY, 6),
+            option(libc::SO_RCVBUF, 1 << 30),
+        ];
+        let messages = vec![
+            Message { sender: Some((0, 0)), ..Message::default() },
+            Message { sender: None, ..Message::default() },
+        ];
+        let end = SocketEnd { options, messages, ..SocketEnd::default() };
+        let pair = SocketPair { peer: Some(Peer::default()), ends: vec![end], ..SocketPair::default() };
+        let mut files = Files { sockets: vec![pair], ..Files::default() };
+        let of = Creds { uids: [61001; 4], gids: [61002; 4], ..Creds::default() };
+        disbelieve(&mut Process::default(), &mut files, &of);
+        let [SocketPair { peer: None, ends, .. }] = &files.sockets[..] else { panic!("its maker is believed") };
+        let senders: Vec<_> = ends[0].messages.iter().map(|message| message.sender).collect();
+        assert_eq!(senders, [Some((61001, 61002)), None]);
+        let names: Vec<i32> = ends[0].options.iter().map(|option| option.name).collect();
+        assert_eq!(names, [libc::SO_PRIORITY, libc::SO_RCVBUF]);
+        assert_eq!(ends[0].options[0], option(libc::SO_PRIORITY, 6));
+        assert_ne!(ends[0].options[1], option(libc::SO_RCVBUF, 1 << 30));
     }
 }

@@ -259,7 +259,7 @@ pub(crate) fn settle(loan: &mut Loan<'_>, arena: Arena, pid: Pid, (header, clock
 }
 
 /// Microseconds.
-fn pause(us: u64) -> Result<()> {
+pub(crate) fn pause(us: u64) -> Result<()> {
     let timer = Timer::new()?;
     timer.once(us)?;
     poll(&[(timer.as_fd(), Ready::READ)], -1).map(drop).map_err(|errno| Fault::sys(errno, "wait for a clock"))

@@ -8,16 +8,19 @@ use crate::guess::Guess;
 use crate::header::header;
 use crate::held::{Held, Written};
 use crate::kinds::generated::{self, BeingRead};
-use crate::kinds::{Dumped, Left};
+use crate::kinds::{Dumped, Left, Locks};
 use crate::objects::Found;
 use crate::precopy::{precopy, Looked, Precopy};
 use crate::queued::{Queued, Waited};
+use crate::records::Records;
 use crate::rounds::{Rounds, Why};
 use crate::survey::{survey, survey_again, waiting, Given, Survey, Waiting};
 use crate::timers::RunningTimers;
 use crate::together::Together;
 use crate::unheeded::Unheeded;
-use crate::{apart, children, identity, keys, kinds, leaving, memory, pages, proc, sigstate, timers, waits};
+use crate::{
+    apart, cgroups, children, dry, identity, keys, kinds, leaving, memory, pages, proc, sigstate, timers, waits,
+};
 use image::memory::{Kept, Memory};
 use image::process::Process;
 use image::thread::{Thread, Wait};
@@ -67,8 +70,10 @@ pub fn dump(pid: Pid, given: Given, out: impl Write + Send, then: Then, rounds: 
     match then {
         Then::Ends => {
             reach("dump ends");
-            // The image must be whole before the process ends.
-            if let Err(fault) = out.end() {
+            // The image must be one that can be restored, and whole, before the process ends.
+            let proved = dry::restore(held.records().clone())
+                .map_err(|fault| fault.doing(format!("process {pid} runs on, since it could not be restored here")));
+            if let Err(fault) = proved.and_then(|()| out.end()) {
                 return held.go_on().and(Err(fault));
             }
             held.end().map_err(|fault| reason(pid, fault))?;
@@ -130,7 +135,7 @@ enum Large<'a> {
 /// The same, but for memory that stays behind, in the process that is held ([`Held::keeper`]).
 ///
 /// # Errors
-/// As [`hold`]; `Refused` if it has locks on files, which must be given up before another can have them.
+/// As [`hold`]; `Refused` if it has locks on files: what is held of it would have them for longer than it needs them.
 pub fn hold_lazily(
     pid: Pid,
     seen: &Survey,
@@ -143,7 +148,9 @@ pub fn hold_lazily(
         false => Ok(held),
         true => {
             held.go_on()?;
-            Err(Fault::refused("it has locks on files, which it must give up before: it cannot be moved lazily"))
+            Err(Fault::refused(
+                "it has locks on files, which would last until all of it has come: it cannot be moved lazily",
+            ))
         }
     }
 }
@@ -317,6 +324,7 @@ fn write_asked(
     }
     let queued = Queued::of(&mut process, &threads);
     if out.sealer().sums() {
+        process.cgroups = cgroups::of(pid)?;
         frozen.may_be_let_go()?;
     }
     if keys != 0 {
@@ -344,9 +352,10 @@ fn write_asked(
     mark("dump: all but pages written");
     write_pages((&memory, &frozen.together), (large, little), (&areas, &threads, &behind, looked), out)?;
     mark("dump: pages written");
-    let (stopped, locks) = (process.stopped != 0, kinds::has_locks(&files));
-    let unheeded = Unheeded::of(&process);
-    Ok(Written { taken, stopped, queued, running, locks, believed, unheeded, behind, areas })
+    let (stopped, locks) = (process.stopped != 0, Locks::of(&files));
+    let (unheeded, watches) = (Unheeded::of(&process), seen.same_kernel && kinds::watches(&files));
+    let records = Box::new(Records { process, threads, objects: objects.described(), memory: mappings, files });
+    Ok(Written { taken, stopped, queued, running, locks, watches, believed, unheeded, behind, areas, records })
 }
 
 /// Mappings and threads, what stays behind, and what was seen of what had gone in rounds.

@@ -49,9 +49,9 @@ impl Elsewhere {
         Ok(())
     }
 
-    /// Looks at the descriptors, and for files at the mappings, of all processes but `pid`.
+    /// Looks at the descriptors, and for files at the mappings, of all processes but `pid`, until somebody is found who has each of what is looked for.
     pub(crate) fn look(&mut self, pid: Pid) -> Result<()> {
-        if self.links.is_empty() && self.files.is_empty() {
+        if self.has_found_all() {
             return Ok(());
         }
         let entries = std::fs::read_dir(root()).map_err(|e| Fault::io(&e, "read /proc"))?;
@@ -64,18 +64,25 @@ impl Elsewhere {
             if !self.files.is_empty() {
                 self.mappings_of(other);
             }
+            if self.has_found_all() {
+                break;
+            }
         }
         Ok(())
+    }
+
+    fn has_found_all(&self) -> bool {
+        self.links.values().chain(self.files.values()).all(Option::is_some)
     }
 
     /// One that has ended has none.
     fn descriptors_of(&mut self, other: Pid) {
         for number in proc::numbers_in(other, "fd").unwrap_or_default() {
-            let link = proc::link(other, &format!("fd/{number}")).unwrap_or_default();
+            let link = proc::name(other, &format!("fd/{number}")).unwrap_or_default();
             if let Some(who) = self.links.get_mut(&link) {
                 *who = Some(other);
             }
-            if !self.files.is_empty() && is_deleted(&link) {
+            if !self.files.is_empty() && (is_deleted(&link) || link == proc::TOO_LONG) {
                 self.found(other, &format!("{PROC}/{other}/fd/{number}"));
             }
         }

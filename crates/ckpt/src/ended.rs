@@ -11,7 +11,8 @@ pub fn reason(pid: Pid, fault: Fault) -> Fault {
     match look(pid) {
         _ if is_killed(pid) => ended(),
         Found::There(stat) if stat.exiting() && stat.threads > 1 => {
-            Fault { kind: Kind::Changed, ..fault.doing("its first thread has ended, and others have not") }
+            // The failed call says nothing more: most of /proc/PID is of the first thread.
+            Fault::changed("its first thread has ended, and others have not, which is not carried")
         }
         // A thread is gone, or what the process executed.
         Found::There(stat) if !stat.exiting() && fault.root_errno() == ESRCH => {

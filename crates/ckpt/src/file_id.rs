@@ -35,6 +35,10 @@ const PLAIN: [u64; 14] = [
     0x2fc1_2fc1,
 ];
 
+/// FUSE_SUPER_MAGIC, and how mountinfo says that it is the view of the front end's files (`view::node`), which all nodes have.
+const FUSE: u64 = 0x6573_5546;
+const VIEW: &[u8] = b"fuse shoal-view";
+
 /// The type of a file system without the sign that some have.
 fn magic(file: &impl AsFd) -> rustix::io::Result<u64> {
     rustix::fs::fstatfs(file).map(|system| system.f_type as u64 & 0xffff_ffff)
@@ -42,7 +46,12 @@ fn magic(file: &impl AsFd) -> rustix::io::Result<u64> {
 
 /// Is this a file of a file system that has nothing but files?
 pub(crate) fn is_plain(file: &impl AsFd) -> bool {
-    magic(file).is_ok_and(|magic| PLAIN.contains(&magic))
+    magic(file).is_ok_and(|magic| PLAIN.contains(&magic) || magic == FUSE && is_of_view(file))
+}
+
+fn is_of_view(file: &impl AsFd) -> bool {
+    let device = rustix::fs::fstat(file).map(|found| (major(found.st_dev), minor(found.st_dev)));
+    device.is_ok_and(|device| source(device).is_some_and(|source| source.0 == VIEW))
 }
 
 /// The id of an open file, which may be open with O_PATH.
@@ -53,7 +62,9 @@ pub(crate) fn of(file: &impl AsFd) -> Result<FileId> {
     let failed = |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), "look which file it is");
     let found = rustix::fs::fstat(file).map_err(failed)?;
     // Block devices have a major number; only others can be of a network.
-    let source = match major(found.st_dev) == 0 && ON_A_NETWORK.contains(&magic(file).map_err(failed)?) {
+    let magic = magic(file).map_err(failed)?;
+    let source = match major(found.st_dev) == 0 && (ON_A_NETWORK.contains(&magic) || magic == FUSE && is_of_view(file))
+    {
         true => source((major(found.st_dev), minor(found.st_dev))),
         false => None,
     };

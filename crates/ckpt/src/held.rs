@@ -4,12 +4,14 @@ use crate::behind::Keeper;
 use crate::elsewhere::nobody_elses;
 use crate::freeze::Frozen;
 use crate::kinds::terminal::Taken;
+use crate::kinds::Locks;
 use crate::queued::{number, since, Queued, REAL_TIME};
+use crate::records::Records;
 use crate::remain::{remain, Done, Remains};
 use crate::timers::RunningTimers;
 use crate::undisturbed::Undisturbed;
 use crate::unheeded::Unheeded;
-use crate::{apart, children, sigstate};
+use crate::{apart, children, sigstate, sysv};
 use kern::areas::{areas, Area, AreaFlags};
 use kern::pagemap::Run;
 use kern::pidfd;
@@ -46,7 +48,9 @@ pub(crate) struct Written {
     pub(crate) stopped: bool,
     pub(crate) queued: Queued,
     pub(crate) running: RunningTimers,
-    pub(crate) locks: bool,
+    pub(crate) locks: Locks,
+    /// The process watches files (inotify(7)), and goes on on the same machine.
+    pub(crate) watches: bool,
     /// Links of descriptors that nobody else had when it was surveyed.
     pub(crate) believed: BTreeSet<Vec<u8>>,
     /// It leaves the ends of its children to the kernel.
@@ -54,6 +58,8 @@ pub(crate) struct Written {
     pub(crate) behind: Vec<Run>,
     /// As they were written.
     pub(crate) areas: Vec<Area>,
+    /// The records of the image, but for memory.
+    pub(crate) records: Box<Records>,
 }
 
 /// A signal that waits for a process, or for one of its threads.
@@ -95,6 +101,7 @@ impl Held {
             return Err(Fault::changed(format!("its children have changed on the way (more:{more}; fewer:{fewer})")));
         }
         apart::none_is(&self.frozen, &self.written.areas, self.filters)?;
+        sysv::uses_none(self.pid())?;
         self.written.taken.as_ref().map_or(Ok(()), |taken| taken.is_alone(self.pid()))?;
         nobody_elses(self.pid(), &self.written.believed, trusted)?;
         self.is_advised_as_written()
@@ -128,6 +135,11 @@ impl Held {
         }
     }
 
+    /// The records of the image, but for memory.
+    pub(crate) fn records(&self) -> &Records {
+        &self.written.records
+    }
+
     /// Is some of its memory not in the image?
     pub fn keeps_some(&self) -> bool {
         !self.written.behind.is_empty()
@@ -143,7 +155,23 @@ impl Held {
 
     /// Has it locks on files, which nobody else can have until it has ended?
     pub fn has_locks(&self) -> bool {
-        self.written.locks
+        self.written.locks != Locks::None
+    }
+
+    /// Must it have ended before it runs elsewhere? What it closes when it ends, on the machine where it runs by then, it would be told of (inotify(7)).
+    pub fn must_end_first(&self) -> bool {
+        self.has_locks() || self.written.watches && !self.keeps_some()
+    }
+
+    /// Can the new node take its locks before it gives them up here?
+    ///
+    /// # Errors
+    /// `Changed` when not: it may have let them go in a moment.
+    pub fn locks_can_go(&self) -> Result<()> {
+        match &self.written.locks {
+            Locks::Exclusive(why) => Err(Fault::changed(why.clone())),
+            Locks::None | Locks::Shared => Ok(()),
+        }
     }
 
     /// Was it stopped by a signal when it was made to stand still, and when it was written?
@@ -235,7 +263,7 @@ impl Held {
         let handle = pidfd::open(pid).map_err(failed)?;
         pidfd::kill(handle.as_fd(), Sig::KILL).map_err(failed)?;
         std::mem::take(&mut self.frozen.threads).into_iter().rev().for_each(Stopped::dies);
-        if self.written.locks {
+        if self.must_end_first() {
             poll(&[(handle.as_fd(), Ready::READ)], END_MS).map_err(failed)?;
         }
         Ok(())

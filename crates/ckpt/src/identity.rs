@@ -3,6 +3,7 @@
 use crate::apart;
 use crate::cpu::XTILEDATA;
 use crate::file_id;
+use crate::login;
 use crate::proc::{self, Fields};
 use image::file_id::{FileId, Places};
 use image::process::{Layout, Limit, Process};
@@ -51,6 +52,7 @@ pub(crate) fn read(pid: Pid, status: &Fields) -> Result<Process> {
         },
         auxv: proc::file(pid, "auxv")?.into(),
         dumped: dumped(pid)?,
+        login: login::of(pid)?,
         limits: limits(pid)?.into_iter().map(|(_, soft, hard)| Limit { soft, hard }).collect(),
         ..Process::default()
     })
@@ -278,6 +280,17 @@ pub(crate) fn limits(pid: Pid) -> Result<Vec<own::Limit>> {
     limits.map_err(|errno| Fault::sys(errno, format!("read the limits of process {pid}")))
 }
 
+/// As many signals may wait as may for the process of the image, before they are queued.
+pub(crate) fn allow_signals(script: &mut Script, process: &Process, now: &Before) {
+    const PENDING: u32 = libc::RLIMIT_SIGPENDING;
+    let before = now.limits.iter().find_map(|(resource, soft, _)| (*resource == PENDING).then_some(*soft));
+    let wanted = process.limits.get(PENDING as usize).filter(|limit| before.is_some_and(|soft| soft < limit.soft));
+    if let Some(wanted) = wanted {
+        let at = script.bytes([wanted.soft, wanted.hard].as_bytes());
+        script.call("set the limit of signals that wait", libc::SYS_prlimit64, &[0, PENDING.into(), at, 0]);
+    }
+}
+
 /// In the end, since a low limit would be in the way of the restore. Raising a hard one needs a right, so equal ones are let be.
 pub(crate) fn set_limits(script: &mut Script, process: &Process, now: &Before) {
     for (resource, limit) in (0u32..).zip(&process.limits) {
@@ -360,7 +373,7 @@ fn set_capabilities(script: &mut Script, sets: [u64; 3]) {
 /// Version 3 of capget(2).
 const CAPABILITY_VERSION: u32 = 0x2008_0522;
 /// SECBIT_KEEP_CAPS and SECBIT_NO_SETUID_FIXUP: the ids change, the capabilities stay until they are set.
-const KEEP: u64 = 1 << 4 | 1 << 2;
+pub(crate) const KEEP: u64 = 1 << 4 | 1 << 2;
 
 /// Makes the credentials of a thread those of the image; in the thread itself, since the kernel keeps them for each.
 ///

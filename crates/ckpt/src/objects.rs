@@ -116,12 +116,17 @@ impl Found {
         Ok(Some(number as u32))
     }
 
+    /// The objects without what is in them.
+    pub(crate) fn described(&self) -> Objects {
+        Objects { objects: self.objects.iter().map(|(.., object)| object.clone()).collect() }
+    }
+
     /// Writes the objects with what is in them, if there are any.
     pub(crate) fn write(&self, out: &mut Writer<impl Write>) -> Result<()> {
         if self.objects.is_empty() {
             return Ok(());
         }
-        out.objects(&Objects { objects: self.objects.iter().map(|(.., object)| object.clone()).collect() })?;
+        out.objects(&self.described())?;
         let contents = self.objects.iter().enumerate();
         contents.into_iter().try_for_each(|(number, (pinned, _, object))| {
             let done = write_content(number as u64, &itself(pinned), object, out);
@@ -235,7 +240,8 @@ impl Made {
     pub(crate) fn new(objects: &Objects, opener: &Opener) -> Result<Made> {
         pool::check_objects(objects)?;
         let make = |object: &Object| {
-            let file = make(object, opener).map_err(|fault| fault.doing(format!("make {:?} again", object.kind)))?;
+            let file =
+                make(object, opener).map_err(|fault| fault.doing(format!("make {} again", in_words(&object.kind))))?;
             Ok((file, object.clone()))
         };
         Ok(Made { objects: objects.objects.iter().map(make).collect::<Result<_>>()? })
@@ -261,7 +267,10 @@ impl Made {
 
     /// Once the content is there: owners, times and seals.
     pub(crate) fn settle(&self, opener: &Opener) -> Result<()> {
-        self.objects.iter().try_for_each(|(file, object)| settle(file, object, opener.is_all(0)))
+        self.objects.iter().try_for_each(|(file, object)| {
+            let might = if opener.might_give(object.uid, object.gid) { SET_IDS } else { 0 };
+            settle(file, object, object.mode & (0o1777 | might))
+        })
     }
 
     /// Once the mappings are there: seals that concern those to come only.
@@ -278,6 +287,37 @@ impl Made {
     pub(crate) fn open(&self, number: u32, flags: OFlags, opener: &Opener) -> Result<OwnedFd> {
         let (file, object) = self.get(number.into())?;
         opener.made(object.uid, || open(&itself(file), flags))?
+    }
+
+    /// The same where the image has the open file that memfd_create(2) gave, or a mapping of that: the kernel does not count it among those open for writing, so that what is in the file can be executed
+    /// (execve(2), ETXTBSY). `flags` are set of a descriptor alone.
+    pub(crate) fn open_first(&self, number: u32, flags: OFlags, opener: &Opener, set: bool) -> Result<OwnedFd> {
+        let again = self.open(number, flags, opener)?;
+        let (file, object) = self.get(number.into())?;
+        if !matches!(object.kind, ObjectKind::Memory { .. }) || !is_of_memfd_create(flags) {
+            return Ok(again);
+        }
+        let failed = |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), "take a memory file");
+        if set {
+            rustix::fs::fcntl_setfl(file, flags).map_err(failed)?;
+        }
+        rustix::io::fcntl_dupfd_cloexec(file, 0).map_err(failed)
+    }
+}
+
+/// Can an open file with these flags be what memfd_create(2) gave, and fcntl(2) has changed since?
+pub(crate) fn is_of_memfd_create(flags: OFlags) -> bool {
+    let changed = OFlags::APPEND | OFlags::NONBLOCK | OFlags::DIRECT | OFlags::NOATIME | OFlags::LARGEFILE;
+    flags.difference(changed) == OFlags::RDWR
+}
+
+fn in_words(kind: &ObjectKind) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match kind {
+        ObjectKind::Memory { name, .. } => format!("the memory file {}", text(&name.0)),
+        ObjectKind::Shared { .. } => "shared memory".into(),
+        ObjectKind::Unnamed { directory } => format!("a file without a name in {}", text(&directory.0)),
+        ObjectKind::Deleted { path } => format!("the deleted file {}", text(&path.0)),
     }
 }
 
@@ -328,15 +368,14 @@ fn deleted(path: &[u8]) -> rustix::io::Result<OwnedFd> {
     unnamed(directory, OFlags::EXCL)
 }
 
-/// Whoever is not root executes none of these with rights: what is in it may have come from another file, exchanged while it was copied.
-fn settle(file: &File, object: &Object, is_roots: bool) -> Result<()> {
+/// `mode`: with set-user-ID and set-group-ID only where the process might set them itself. What is in the file may have come from another one, exchanged while it was copied.
+fn settle(file: &File, object: &Object, mode: u32) -> Result<()> {
     let failed = |what: &'static str| move |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), what);
     let now = file.metadata().map_err(|e| Fault::io(&e, "look at an object"))?;
     if (now.uid(), now.gid()) != (object.uid, object.gid) {
         std::os::unix::fs::fchown(file, Some(object.uid), Some(object.gid))
             .map_err(|e| Fault::io(&e, "set the owner of an object"))?;
     }
-    let mode = if is_roots { object.mode } else { object.mode & !SET_IDS };
     if now.mode() & 0o7777 != mode {
         rustix::fs::fchmod(file, Mode::from_raw_mode(mode)).map_err(failed("set the mode of an object"))?;
     }

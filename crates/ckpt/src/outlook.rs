@@ -13,7 +13,9 @@ use kern::areas::{Area, AreaFlags};
 use kern::pagemap::PageMap;
 use kern::proc::PROC;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fs::Metadata;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use vocab::{Fault, Pid, Result};
 
@@ -90,11 +92,14 @@ pub fn needed(pid: Pid, seen: &Survey) -> Result<Vec<Needed>> {
     let named = |path: &[u8]| path.starts_with(b"/") && !is_deleted(path);
     let mut all = BTreeSet::new();
     for link in ["exe", "cwd", "root"] {
-        all.insert(Needed { path: proc::link(pid, link)?, same: None });
+        all.insert(Needed { path: proc::name(pid, link)?, same: None });
     }
     for number in proc::numbers_in(pid, "fd")? {
         let path = proc::link(pid, &format!("fd/{number}")).unwrap_or_default();
-        all.insert(Needed { path, same: None });
+        // Where a name leads elsewhere already, or is none, that is in the way here, and not there.
+        if is_name_of(pid, number, &path) {
+            all.insert(Needed { path, same: None });
+        }
     }
     let mapped = |area: &&Area| area.inode != 0 && named(&area.path) && !area.flags.contains(AreaFlags::HUGETLB);
     for area in seen.areas.iter().filter(mapped) {
@@ -103,6 +108,13 @@ pub fn needed(pid: Pid, seen: &Survey) -> Result<Vec<Needed>> {
         all.insert(Needed { path: proc::link(pid, &file_of(area)).unwrap_or_default(), same });
     }
     Ok(all.into_iter().filter(|file| named(&file.path)).collect())
+}
+
+/// Does the path lead to the file that descriptor `number` is?
+fn is_name_of(pid: Pid, number: i32, path: &[u8]) -> bool {
+    let which = |path: &OsStr| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    let opened = which(OsStr::new(&format!("{PROC}/{pid}/fd/{number}")));
+    opened.is_some() && opened == which(OsStr::from_bytes(&proc::seen_from_here(pid, path)))
 }
 
 /// How many huge pages from their pool it needs where it is made again: those that are set aside for it (without MAP_NORESERVE for all of a mapping), and those that it uses.

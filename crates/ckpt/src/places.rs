@@ -108,6 +108,12 @@ impl Opener {
         self.rights.iter().all(|rights| rights.uid == uid)
     }
 
+    /// Might the process itself set the set-user-ID and set-group-ID bits of a file with this owner and group (chmod(2))? Root might, by all of its ids.
+    pub(crate) fn might_give(&self, uid: u32, gid: u32) -> bool {
+        let is_in = |rights: &Rights| rights.gid == gid || rights.groups.contains(&gid);
+        self.is_all(0) || self.is_all(uid) && self.rights.iter().all(is_in)
+    }
+
     /// Pins the file without opening it: who is asked to open a pipe with a name waits.
     fn find(&self, place: Place<'_>) -> Result<Found> {
         if self.believed && place.id.is_some() {

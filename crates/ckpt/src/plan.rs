@@ -41,9 +41,9 @@ impl Plan {
         let queued = queue.len() + self.threads.iter().map(|thread| thread.queue.len()).sum::<usize>();
         let groups = self.threads.iter().map(|thread| thread.creds.groups.len()).max().unwrap_or(0);
         let Plan { threads, memory, files, .. } = self;
-        let watches: usize = files.files.iter().map(kinds::watches).sum();
+        let calls: usize = files.files.iter().map(kinds::calls).sum();
         let (guards, locked) = memory::to_guard_and_lock(&memory.areas);
-        let all = [timers.len(), news, queued, guards, locked, watches, threads.len(), files.descriptors.len()];
+        let all = [timers.len(), news, queued, guards, locked, calls, threads.len(), files.descriptors.len()];
         all.iter().all(|some| *some <= FEW) && groups <= MOST_GROUPS
     }
 
@@ -121,6 +121,10 @@ pub(crate) fn plan(
     };
     if plan.threads.len() != expected || plan.threads.first().map(|one| one.tid) != Some(plan.process.pid) {
         return Err(missing("all of its threads")());
+    }
+    if owner.is_some() {
+        let of = plan.threads.first().map(|leader| leader.creds.clone()).unwrap_or_default();
+        claims::disbelieve(&mut plan.process, &mut plan.files, &of);
     }
     plan.ringing = timers::take_ringing(&mut plan.process, &mut plan.threads);
     claims::check_use(owner, &plan.process, &plan.memory)?;

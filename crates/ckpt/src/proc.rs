@@ -62,6 +62,22 @@ pub(crate) fn link(pid: Pid, name: &str) -> Result<Vec<u8>> {
     Ok(std::os::unix::ffi::OsStringExt::into_vec(to.into_os_string()))
 }
 
+/// What stands for a path that no call takes, and that the kernel does not tell: with its NUL it must fit into PATH_MAX bytes.
+pub(crate) const TOO_LONG: &[u8] = b"a path of more than 4095 bytes";
+
+/// The same, or [`TOO_LONG`].
+pub(crate) fn name(pid: Pid, name: &str) -> Result<Vec<u8>> {
+    match link(pid, name) {
+        Err(fault) if fault.errno == libc::ENAMETOOLONG => Ok(TOO_LONG.to_vec()),
+        read => read,
+    }
+}
+
+/// Would the kernel tell this path by a link of /proc?
+pub(crate) fn is_told(path: &[u8]) -> bool {
+    path.len() < libc::PATH_MAX as usize
+}
+
 /// The bytes of a file of /proc/PID.
 pub(crate) fn file(pid: Pid, name: &str) -> Result<Vec<u8>> {
     let path = format!("{PROC}/{pid}/{name}");

@@ -1,14 +1,12 @@
 //! What an image has been made into, before it runs.
 
 use crate::ahead::Ahead;
-use crate::kinds;
 use crate::prepared::Prepared;
 use crate::queued::stops_by;
 use crate::remain::{remain, stop_again, Done, Remains};
 use crate::timers::RunningTimers;
 use crate::together::Together;
 use crate::unheeded::Unheeded;
-use image::files::Files;
 use kern::remote_memory::RemoteMemory;
 use puppet::{Arena, Loan, Stopped};
 use vocab::{Fault, Pid, Result, Sig};
@@ -23,12 +21,11 @@ pub struct Rebuilt {
     pub(crate) queued: Vec<Sig>,
     pub(crate) running: RunningTimers,
     /// Its locks are taken when it goes, as the original has them until it has ended.
-    pub(crate) files: Files,
     pub(crate) ahead: Option<Ahead>,
     /// It leaves the ends of its children to the kernel when it goes; where there is a script of it to be.
     pub(crate) unheeded: Option<(Unheeded, Arena)>,
     /// Closed with this.
-    pub(crate) _prepared: Prepared,
+    pub(crate) prepared: Prepared,
     /// Until it goes its maker stays where it is: whoever it wakes then runs elsewhere at once, and not here in its place (linux: `select_task_rq_rt`).
     pub(crate) _together: Together,
 }
@@ -67,14 +64,12 @@ impl Rebuilt {
     /// It runs, or (what is returned) stops at once by this. What it was made with lasts as long as this does: to close that takes a while.
     ///
     /// # Errors
-    /// `Gone` when it was killed; EAGAIN when another process has a lock that it had: it cannot go on, and is killed.
+    /// `Gone` when it was killed.
     pub fn go(&mut self) -> Result<Option<Sig>> {
-        if kinds::has_locks(&self.files) {
-            self.take_locks()?;
-        }
         if let Some((unheeded, arena)) = self.unheeded.take() {
             self.leave_ends_to_kernel(&unheeded, arena)?;
         }
+        self.prepared.opened().watch();
         let mut threads = std::mem::take(&mut self.threads).into_iter();
         let leader = threads.next();
         threads.try_for_each(|thread| thread.release(None))?;
@@ -97,18 +92,6 @@ impl Rebuilt {
         let remote = RemoteMemory::open(self.pid)?;
         let mut loan = Loan::take(leader, &remote, &kern::areas::areas(self.pid, false)?)?;
         unheeded.leave(&mut loan, arena, self.pid)?;
-        loan.unmap_arena(arena)?;
-        loan.give_back()
-    }
-
-    fn take_locks(&self) -> Result<()> {
-        let Some(leader) = self.threads.first() else { return Ok(()) };
-        let remote = RemoteMemory::open(self.pid)?;
-        let mut loan = Loan::take(leader, &remote, &kern::areas::areas(self.pid, false)?)?;
-        let arena = loan.map_arena(None)?;
-        let mut script = arena.script();
-        kinds::take_locks(&mut script, &self.files);
-        loan.run(arena, script)?;
         loan.unmap_arena(arena)?;
         loan.give_back()
     }

@@ -4,7 +4,7 @@ use crate::ahead::Ahead;
 use crate::identity::Before;
 use crate::kinds::terminal::furnish;
 use crate::objects::Made;
-use crate::opened::{Brought, Opened, Wants};
+use crate::opened::{Brought, Opened};
 use crate::ownership::User;
 use crate::places::Opener;
 use crate::plan::{plan, Plan, Whose};
@@ -16,14 +16,15 @@ use crate::timers::RunningTimers;
 use crate::together::Together;
 use crate::unheeded::Unheeded;
 use crate::vessel::{Begun, Vessel};
+use crate::wants::Wants;
 use crate::{
-    children, cpu, identity, keys, kinds, memory, pages, rebuild, remain, rights, sigstate, threads, timers, vdso,
-    waits,
+    children, cpu, identity, keys, kinds, login, memory, pages, rebuild, remain, rights, sigstate, threads, timers,
+    vdso, waits,
 };
 use image::files::Files;
 use image::process::Process;
 use image::thread::Thread;
-use image::{Reader, Record};
+use image::{Bytes, Reader, Record};
 use kern::faultpoint::reach;
 use kern::ptrace::{self, Regs};
 use kern::timeline::mark;
@@ -58,7 +59,10 @@ impl<R: Read + Send> Coming<R> {
     /// # Errors
     /// `Wire` for a broken image; `Refused` for what is not this user's; what cannot be opened again.
     pub fn go_on(begun: Begun<R>, user: Option<&User>) -> Result<Coming<R>> {
-        Coming::plan(begun, false, (None, user), None)
+        let coming = Coming::plan(begun, false, (None, user), None)?;
+        // The old node has its locks until this one has them: on another file nobody would be kept away.
+        coming.prepared.opened().locked_is_itself(&coming.plan.files)?;
+        Ok(coming)
     }
 
     /// The same with files that were opened when the image came: by now their names may lead elsewhere, and nobody else has the process any more.
@@ -162,6 +166,10 @@ impl<R: Read + Send> Coming<R> {
         Ok((self.reader.into_source(), Pinned { opened, objects: self.plan.objects }))
     }
 
+    pub(crate) fn cgroups(&self) -> &[Bytes] {
+        &self.plan.process.cgroups
+    }
+
     pub fn files(&self) -> &Files {
         &self.plan.files
     }
@@ -213,10 +221,9 @@ impl<R: Read + Send> Coming<R> {
             stopped,
             queued,
             running,
-            files: self.plan.files,
             ahead,
             unheeded,
-            _prepared: self.prepared,
+            prepared: self.prepared,
             _together: together,
         };
         match done {
@@ -272,7 +279,7 @@ fn build(
     for (thread, saved) in others.iter().zip(&plan.threads[1..]) {
         let mut loan = Loan::take_at(thread, remote, gate)?.for_good();
         let mut script = arena.script();
-        threads::set(&mut script, saved, None, &vessel.before().creds, plan.process.pid)?;
+        threads::set((&mut loan, arena), &mut script, (saved, None), &vessel.before().creds, plan.process.pid)?;
         loan.run(arena, script)?;
         threads::make_room_for_tiles(&mut loan, arena, saved)?;
     }
@@ -310,7 +317,7 @@ fn build(
 }
 
 /// The kernel's pages, descriptors and mappings.
-fn equip(vessel: &mut Vessel, plan: &Plan, prepared: &Prepared) -> Result<Brought> {
+pub(crate) fn equip(vessel: &mut Vessel, plan: &Plan, prepared: &Prepared) -> Result<Brought> {
     let (opened, instead_of) = match prepared {
         Prepared::Foreseen(foreseen) => {
             if !plan.is_little() {
@@ -335,7 +342,8 @@ fn equip(vessel: &mut Vessel, plan: &Plan, prepared: &Prepared) -> Result<Brough
     vessel.clear_early(&plan.memory)?;
     mark("restore: vdso in place");
     let (mut loan, arena) = vessel.lend()?;
-    let sockets = kinds::make_sockets(&mut loan, arena, plan.process.pid, &plan.files)?;
+    let creds = (&plan.threads[0].creds, &vessel.before().creds);
+    let sockets = kinds::make_sockets(&mut loan, arena, (plan.process.pid, creds), &plan.files)?;
     let brought = opened.bring(&mut loan, arena, vessel.pid(), &sockets)?;
     mark("restore: descriptors brought");
     rebuild::map(&mut loan, arena, &plan.memory.areas, &brought.mapped, vessel.there())?;
@@ -352,7 +360,7 @@ fn wake(loan: &mut Loan<'_>, arena: Arena, pid: Pid) -> Result<()> {
 }
 
 /// What all threads share and what must be there before they are. `true`: a SIGCONT had come.
-fn take_up(
+pub(crate) fn take_up(
     loan: &mut Loan<'_>,
     arena: Arena,
     plan: &Plan,
@@ -361,6 +369,7 @@ fn take_up(
     keeps_ends: bool,
 ) -> Result<bool> {
     let pid = plan.process.pid;
+    login::set(loan, arena, Pid(pid), plan.process.login)?;
     let place = kern::proc::group_and_session(Pid(pid)).ok_or_else(|| Fault::gone(format!("process {pid}")))?;
     let mut script = arena.script();
     if plan.process.root.0 != b"/" {
@@ -371,6 +380,7 @@ fn take_up(
     script.call("go to the working directory", libc::SYS_fchdir, &[brought.cwd as u64]);
     identity::set_layout(&mut script, &plan.process, brought.exe);
     identity::set(&mut script, &plan.process, before, place);
+    identity::allow_signals(&mut script, &plan.process, before);
     identity::ask_for_registers(&mut script, &plan.process);
     identity::register_for_barriers(&mut script, &plan.process);
     let actions = if keeps_ends { Unheeded::kept(&plan.process) } else { plan.process.actions.clone() };
@@ -380,7 +390,7 @@ fn take_up(
 }
 
 /// The last script of the leader: clocks, waiting signals, and what takes its rights away.
-fn become_it(
+pub(crate) fn become_it(
     loan: &mut Loan<'_>,
     arena: Arena,
     (plan, named): (&Plan, Option<&[u8]>),
@@ -388,21 +398,22 @@ fn become_it(
     came: Came,
 ) -> Result<()> {
     let process = &plan.process;
-    let waits = &came.leaves(process, &plan.threads);
+    let waits = came.leaves(process, &plan.threads);
+    let pid = process.pid as u64;
     let children = children::of(Pid(process.pid))?;
     let news = children::catch_up(loan, arena, process, &children)?;
     timers::make(loan, arena, &process.timers, &plan.ringing)?;
     let mut script = arena.script();
     timers::set_itimers(&mut script, process, &plan.ringing);
-    sigstate::set_queue(&mut script, waits, process.pid as u64, None)?;
-    sigstate::set_queue(&mut script, news.as_slice(), process.pid as u64, None)?;
+    sigstate::set_long_queue((loan, arena), &mut script, &waits, (pid, None))?;
+    sigstate::set_queue(&mut script, news.as_slice(), pid, None)?;
     memory::guard_and_lock(&mut script, &plan.memory.areas);
     keys::set(&mut script, &plan.memory);
     children::take_news(&mut script, process, &children);
     identity::set_habits(&mut script, process);
     identity::set_locking(&mut script, process);
     identity::set_limits(&mut script, process, before);
-    threads::set(&mut script, &plan.threads[0], named, &before.creds, process.pid)?;
+    threads::set((loan, arena), &mut script, (&plan.threads[0], named), &before.creds, process.pid)?;
     kinds::set_owners(&mut script, &plan.files);
     identity::set_dumpable(&mut script, process);
     loan.run(arena, script)?;

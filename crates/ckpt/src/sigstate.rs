@@ -6,7 +6,7 @@ use image::Bytes;
 use kern::pidfd::raw_siginfo;
 use kern::ptrace::{self, Queue, RawInfo};
 use puppet::script::Outcome;
-use puppet::Script;
+use puppet::{Arena, Loan, Script};
 use vocab::{Fault, Pid, Result, Sig, SigInfo, SigSet};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -137,6 +137,28 @@ pub(crate) fn set_queue(script: &mut Script, queue: &[Bytes], pid: u64, thread: 
         };
     }
     Ok(())
+}
+
+/// The same, however many they are: what one script has no room for is queued at once, and the rest by `script`.
+///
+/// # Errors
+/// EAGAIN where more of them wait than may (RLIMIT_SIGPENDING); `Wire` for a broken image.
+pub(crate) fn set_long_queue(
+    (loan, arena): (&mut Loan<'_>, Arena),
+    script: &mut Script,
+    queue: &[Bytes],
+    (pid, thread): (u64, Option<u64>),
+) -> Result<()> {
+    const AT_ONCE: usize = 4096;
+    let mut left = queue;
+    while left.len() > AT_ONCE {
+        let (some, others) = left.split_at(AT_ONCE);
+        let mut first = arena.script();
+        set_queue(&mut first, some, pid, thread)?;
+        loan.run(arena, first)?;
+        left = others;
+    }
+    set_queue(script, left, pid, thread)
 }
 
 #[cfg(test)]

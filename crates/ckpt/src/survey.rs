@@ -4,18 +4,19 @@ use crate::asleep::Clocks;
 use crate::clocks::{Clock, Question};
 use crate::elsewhere::{identity, is_deleted, Elsewhere, Identity, Known};
 use crate::kinds::terminal::Tty;
-use crate::kinds::{Leads, Left};
+use crate::kinds::{Leads, Left, Surveyed};
 use crate::objects::{self, Look};
 use crate::obstacle::Obstacle;
 use crate::ownership::User;
 use crate::proc::{self, Fields};
 use crate::runs::{either, without};
-use crate::{apart, children, kinds, memory, pool, timers, tracees};
+use crate::{apart, children, kinds, memory, pool, sysv, timers, tracees};
 use kern::areas::{areas, Area, AreaFlags};
 use kern::others;
 use kern::pagemap::Run;
 use kern::proc::PROC;
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::os::fd::AsRawFd;
 use vocab::{Fault, Pid, Result};
@@ -41,6 +42,8 @@ pub struct Survey {
     /// Threads may stay in the kernel's code (vdso(7)), half-way through a look at its clocks.
     pub(crate) same_kernel: bool,
     pub obstacles: Vec<Obstacle>,
+    /// Exclusive locks, without which the process could be moved.
+    pub locked: Vec<Obstacle>,
 }
 
 impl Survey {
@@ -122,8 +125,9 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
         look_at_file(pid, area, &mut nameless, &mut obstacles)?;
     }
     timers::survey(pid, &mut obstacles)?;
+    sysv::look(pid, &mut obstacles)?;
     let leads = Leads { streams: given.streams, relayed: given.relayed, terminal: given.terminal };
-    let (known, left, in_the_way) = kinds::survey(pid, leads)?;
+    let Surveyed { known, left, obstacles: in_the_way, locked } = kinds::survey(pid, leads)?;
     obstacles.extend(in_the_way);
     let mut elsewhere = Elsewhere::of(Default::default(), nameless.keys().copied().collect());
     elsewhere.look(pid)?;
@@ -138,6 +142,7 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
         }
     }
     let waiting = waiting(pid)?;
+    sysv::look_at_calls(waiting.iter().map(|(tid, waiting)| (*tid, waiting.call)), &mut obstacles);
     let children = children::of(pid)?;
     if !children.is_empty() && !given.children {
         let all: Vec<String> = children.iter().map(Pid::to_string).collect();
@@ -146,6 +151,10 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
     if !given.children {
         obstacles.extend(of_itself(pid, &left)?);
     }
+    // Of a machine with many processes that takes longer than all the rest. Whoever wants to know of everything asks for it.
+    if obstacles.is_empty() {
+        tracees::look(pid, &mut obstacles)?;
+    }
     let clock = Clock::of(pid)?;
     // They will be wanted when the process stands still, and take longer the first time.
     crate::header::header(0, &clock, 0, false)?;
@@ -153,17 +162,38 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
     let filters = given.filters;
     let reads = kinds::generated::may_read(pid)?;
     let (of_user, same_kernel) = (None, false);
-    Ok(Survey { areas, waiting, clock, known, left, reads, children, leads, filters, of_user, same_kernel, obstacles })
+    Ok(Survey {
+        areas,
+        waiting,
+        clock,
+        known,
+        left,
+        reads,
+        children,
+        leads,
+        filters,
+        of_user,
+        same_kernel,
+        obstacles,
+        locked,
+    })
 }
 
 /// They are found again by their names. The one that is looked at is held meanwhile, since the process may go elsewhere.
 fn look_at_places(pid: Pid, obstacles: &mut Vec<Obstacle>) -> Result<()> {
     for (link, what) in [("exe", "its program"), ("cwd", "its working directory"), ("root", "its root directory")] {
         let path = format!("{PROC}/{pid}/{link}");
-        let failed = |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), format!("look where {path} leads"));
+        let failed = |e: Errno| Fault::sys(e.raw_os_error(), format!("look where {path} leads"));
         let place = rustix::fs::open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
         let held = format!("{PROC}/self/fd/{}", place.as_raw_fd());
-        let name = rustix::fs::readlink(&held, Vec::new()).map_err(failed)?.into_bytes();
+        let name = match rustix::fs::readlink(&held, Vec::new()) {
+            Err(Errno::NAMETOOLONG) => {
+                let too_long = String::from_utf8_lossy(proc::TOO_LONG);
+                obstacles.push(format!("{what} has {too_long}, by which it cannot be found again"));
+                continue;
+            }
+            name => name.map_err(failed)?.into_bytes(),
+        };
         let named = identity(&String::from_utf8_lossy(&proc::seen_from_here(pid, &name)));
         if named.is_none() || named != identity(&held) {
             obstacles.push(format!("{what} ({}) is not there any more, or is another", String::from_utf8_lossy(&name)));
@@ -226,6 +256,10 @@ fn place(area: &Area) -> String {
 
 fn look_at_area(area: &Area, ours: bool, obstacles: &mut Vec<Obstacle>) {
     let place = || place(area);
+    if area.path.starts_with(b"/") && !proc::is_told(&area.path) {
+        let (start, too_long) = (area.start, String::from_utf8_lossy(proc::TOO_LONG));
+        obstacles.push(format!("the mapping at {start:#x} is of a file with {too_long}, which cannot be opened again"));
+    }
     let refused = [
         (AreaFlags::USERFAULT, "has a userfaultfd, its own or until all has come that was moved lazily"),
         (AreaFlags::SHADOW_STACK, "is a shadow stack"),

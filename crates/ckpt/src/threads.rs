@@ -160,7 +160,13 @@ pub(crate) fn set_name(script: &mut Script, name: &[u8]) {
 
 /// Makes a thread that stands before its first instruction what it was, apart from its registers. With a script of its own, in which
 /// its credentials come last. `named`: as it is called already, if that is known; on a node the agent is told of each new name, and runs first.
-pub(crate) fn set(script: &mut Script, saved: &Thread, named: Option<&[u8]>, now: &Creds, pid: i32) -> Result<()> {
+pub(crate) fn set(
+    (loan, arena): (&mut Loan<'_>, Arena),
+    script: &mut Script,
+    (saved, named): (&Thread, Option<&[u8]>),
+    now: &Creds,
+    pid: i32,
+) -> Result<()> {
     if named != Some(&saved.name.0) {
         set_name(script, &saved.name.0);
     }
@@ -180,7 +186,7 @@ pub(crate) fn set(script: &mut Script, saved: &Thread, named: Option<&[u8]>, now
     script.call("set the alternate stack", libc::SYS_sigaltstack, &[stack, 0]);
     script.call("set the timer slack", libc::SYS_prctl, &[libc::PR_SET_TIMERSLACK as u64, saved.scheduling.slack]);
     modes::set(script, &saved.modes)?;
-    sigstate::set_queue(script, &saved.queue, pid as u64, Some(saved.tid as u64))?;
+    sigstate::set_long_queue((loan, arena), script, &saved.queue, (pid as u64, Some(saved.tid as u64)))?;
     identity::set_creds(script, &saved.creds, now);
     // A change of credentials clears it (prctl(2)).
     let signal = saved.death_signal as u64;

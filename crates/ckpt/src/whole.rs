@@ -1,7 +1,9 @@
 //! A whole image into a process: one that is made for it, or one that was started for it.
 
+use crate::cgroups;
 use crate::child::Child;
 use crate::claims::Owner;
+use crate::many_files::ManyFiles;
 use crate::pages;
 use crate::restore::Coming;
 use crate::vessel::{Begun, Vessel};
@@ -15,13 +17,16 @@ use vocab::{Fault, Pid, Result};
 /// # Errors
 /// `Wire` for a broken image; `Refused` when its PID is in use; what the caller may not do. Nothing of the child is left then.
 /// `owner`: of the file that the image is in, whose word it is.
-pub fn restore(image: impl Read + Send, any_processor: bool, owner: Option<Owner>) -> Result<Pid> {
+/// Besides its PID the control groups of the image in which it is not, each with the reason.
+pub fn restore(image: impl Read + Send, any_processor: bool, owner: Option<Owner>) -> Result<(Pid, Vec<String>)> {
+    let _while_it_is_made = ManyFiles::allowed();
     let coming = coming(image, any_processor, owner)?;
     let child = Child::born(coming.pid())?;
     let pid = child.pid;
+    let elsewhere = cgroups::enter(pid, coming.cgroups());
     coming.rebuild(Vessel::take(pid)?).map_err(|broken| broken.fault)?.0.go()?;
     child.lives();
-    Ok(pid)
+    Ok((pid, elsewhere))
 }
 
 /// Makes process `pid`, which has one thread, no children and all capabilities, and must have the PID of the image, that process. Nothing behind the end of the image is
@@ -30,6 +35,7 @@ pub fn restore(image: impl Read + Send, any_processor: bool, owner: Option<Owner
 /// # Errors
 /// As [`restore`]; before the process is touched, or it is killed.
 pub fn restore_into(pid: Pid, image: impl Read + Send, any_processor: bool, owner: Option<Owner>) -> Result<()> {
+    let _while_it_is_made = ManyFiles::allowed();
     let coming = coming(image, any_processor, owner)?;
     if coming.pid() != pid {
         return Err(Fault::refused(format!("the image is of process {}, not of {pid}", coming.pid())));

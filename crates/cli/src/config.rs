@@ -1,5 +1,6 @@
 //! The daemons' configuration file (TOML; `dist/shoal.toml` is an example with every setting).
 
+use kern::sock::Ports;
 use serde::Deserialize;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,8 @@ pub(crate) struct File {
     pub(crate) key: Option<PathBuf>,
     pub(crate) run_dir: Option<PathBuf>,
     pub(crate) mon_listen: Option<String>,
+    pub(crate) channel_ports: Option<String>,
+    pub(crate) bpfs: Option<PathBuf>,
     #[serde(default)]
     pub(crate) front: Front,
     #[serde(default)]
@@ -34,6 +37,11 @@ pub(crate) struct Front {
     pub(crate) proc: Option<Proc>,
     pub(crate) proc_fresh_ms: Option<u32>,
     pub(crate) web_listen: Option<String>,
+    pub(crate) state_dir: Option<PathBuf>,
+    pub(crate) node_up: Option<PathBuf>,
+    pub(crate) job_nodes: Option<String>,
+    /// `all`, `none`, or nodes.
+    pub(crate) squash: Option<String>,
 }
 
 #[derive(Deserialize, Debug, Default, PartialEq)]
@@ -42,9 +50,28 @@ pub(crate) struct Node {
     pub(crate) front: Option<String>,
     pub(crate) number: Option<i32>,
     pub(crate) cgroup: Option<PathBuf>,
+    pub(crate) cpu_weight: Option<u32>,
     pub(crate) proc: Option<bool>,
     /// Seconds.
     pub(crate) lost_grace: Option<f64>,
+    pub(crate) reboot: Option<String>,
+    pub(crate) halt: Option<String>,
+    pub(crate) power_off: Option<String>,
+    pub(crate) view: Option<View>,
+    /// Directories of the view that are the node's own.
+    pub(crate) local: Option<Vec<PathBuf>>,
+    /// Directories that the node and the front end share otherwise.
+    pub(crate) direct: Option<Vec<PathBuf>>,
+}
+
+/// Whose files programs see on a node.
+#[derive(Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum View {
+    Node,
+    Front,
+    /// The node's files; no program may ask for the front end's.
+    Never,
 }
 
 /// `proc` of [front].
@@ -99,6 +126,16 @@ pub(crate) fn setting<T>(
     read: impl Fn(&str) -> std::result::Result<T, String>,
 ) -> Result<Option<T>> {
     said.map(read).transpose().map_err(|why| Fault::refused(format!("{name} in the configuration file: {why}")))
+}
+
+/// Where this daemon takes channels, by its flag or else by the file.
+///
+/// # Errors
+/// `Refused` for what are no ports.
+pub(crate) fn channel_ports(flag: Option<Ports>, said: Option<&str>) -> Result<()> {
+    let ports = flag.or(setting(said, "channel_ports", str::parse)?);
+    ports.into_iter().for_each(kern::sock::take_channels_at);
+    Ok(())
 }
 
 /// The longest time that may be set, in seconds: a day.

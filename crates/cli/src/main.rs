@@ -2,8 +2,10 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod called;
 mod commands;
 mod config;
+mod elsewhere;
 mod imagefile;
 mod keyfile;
 mod log;
@@ -12,22 +14,34 @@ mod print;
 use clap::Parser;
 use commands::Command;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// One process space for a cluster of Linux machines.
 #[derive(Parser, Debug)]
 #[command(name = "shoal", version, about, disable_help_subcommand = true)]
 struct Arguments {
+    /// Ask the daemon with this run directory, as with SHOAL_SOCKET=PATH/shoal.sock in the environment
+    #[arg(long, value_name = "PATH")]
+    run_dir: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
 
 fn main() -> ExitCode {
+    kern::stack::with_room(begin)
+}
+
+fn begin() -> ExitCode {
     let arguments = match Arguments::try_parse_from(words()) {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),
     };
     let failure = arguments.command.failure_status();
+    if let Some(run_dir) = arguments.run_dir {
+        kern::own::complain(elsewhere::again(&run_dir, words()));
+        return ExitCode::from(failure);
+    }
     // Any other command would do with it what its user likes: take the number of any process that there is going to be.
     let kept = arguments.command.may_be_favoured() || !kern::own::is_favoured();
     let allowed = if kept { Ok(()) } else { kern::capability::give_up() };
@@ -45,7 +59,7 @@ fn words() -> Vec<OsString> {
     let own = imagefile::is_own().then(|| ["shoal", "restore", imagefile::OWN].map(OsString::from));
     match own {
         Some(first) => first.into_iter().chain(std::env::args_os().skip(1)).collect(),
-        None => std::env::args_os().collect(),
+        None => called::words(std::env::args_os()),
     }
 }
 
@@ -58,7 +72,7 @@ fn usage(error: &clap::Error) -> ExitCode {
         // Nobody reads it where it cannot be printed.
         let _ = error.print();
     }
-    let run = std::env::args_os().nth(1).is_some_and(|word| word == "run");
+    let run = words().get(1).is_some_and(|word| ["run", "rsh", "bpsh"].iter().any(|own| word == own));
     match (error.use_stderr(), run) {
         (false, _) => ExitCode::SUCCESS,
         (true, true) => ExitCode::from(client::run::FAILED),

@@ -1,9 +1,6 @@
-//! How programs speak to the shoal daemon of their machine: a question and an answer, and `shoal run`'s relay.
+//! `shoal run`'s relay, and how programs speak to the shoal daemon of their machine.
 #![forbid(unsafe_code)]
 
-pub mod again;
-pub mod local;
-pub mod moves;
 pub mod run;
 
-pub use local::{socket_path, Local};
+pub use local::{again, moves, socket_path, Local};

@@ -1,9 +1,11 @@
 //! Does what the space wants done.
 
 use crate::connection::Connection;
+use crate::foreign::is_of_another_space;
 use crate::front::Front;
 use crate::parents::Kept;
 use crate::persons::{all_to_wire, kin_to_wire, to_wire, usage_to_wire};
+use ghost::no_room;
 use kern::clock::monotonic_us;
 use kern::pidfd;
 use kern::proc::{group_and_session, Status};
@@ -46,7 +48,7 @@ impl Front {
             Effect::Copies { parent, worst, copies } => self.parents.keep(parent, Kept { worst, copies }),
             Effect::NotCloned { parent, copy, errno } => {
                 if let Some((asker, copy, last)) = self.runs.copy_ended(parent, copy) {
-                    let fault = Fault::sys(errno, "make a stand-in on the front end");
+                    let fault = no_room(errno, "make a process that stands for the new one on the front end");
                     self.answer(asker, Answer::NotStarted { copy, fault, status: FAILED }, last);
                 }
             }
@@ -150,6 +152,9 @@ impl Front {
             let relays = |status: &Status| status.name.as_bytes() == LATE_RELAY.as_bytes();
             let is_member = |status: &Status| lives(status) && !relays(status);
             let Some(status) = self.proc.status(pid).ok().filter(is_member) else { continue };
+            if is_of_another_space(&self.proc, pid) {
+                continue;
+            }
             let continues = info.is_some_and(|info| info.sig == Sig::CONT) && sid == sender.sid;
             if continues || sender.creds.may_signal(&status.creds) {
                 errno = 0;
@@ -188,4 +193,4 @@ fn signal_native(target: Pid, info: &SigInfo) {
 const START_MOST: usize = link::QUEUE_MOST / 2;
 
 /// The status of a program that shoal could not start.
-const FAILED: u8 = 125;
+pub(crate) const FAILED: u8 = 125;

@@ -2,6 +2,7 @@
 
 use crate::clients::{REST_US, TAKEN};
 use crate::connection::{Connection, Token};
+use crate::foreign::is_of_another_space;
 use crate::front::Front;
 use crate::persons;
 use crate::runs::{Asker, Run};
@@ -21,6 +22,15 @@ use wire::run::{Caller, Program, Target};
 
 /// Questions of one client that are taken before others get their turn.
 const ASKS: usize = 8;
+
+/// # Errors
+/// `Refused` with what is asked for, unless root asks.
+fn for_root(caller: &Caller, asked: &str) -> Result<()> {
+    match caller.creds.uid.effective {
+        0 => Ok(()),
+        _ => Err(Fault::refused(format!("{asked}: that is for root"))),
+    }
+}
 
 impl Front {
     pub(crate) fn take_clients(&mut self) {
@@ -124,9 +134,20 @@ impl Front {
                 }
             }
             Ask::Nodes => {
-                let rows = self.nodes.rows();
+                let rows = self.nodes.rows(&self.admin.roster);
                 self.answer(asker, Answer::Nodes(rows), true);
             }
+            Ask::Forget(numbers) => {
+                let done = for_root(caller, "forget a node").and_then(|()| self.nodes.forget(&numbers));
+                let done = done.map(|()| self.admin.roster.forget(&numbers));
+                let answer = done.map_or_else(Answer::Failed, |()| Answer::Nodes(self.nodes.rows(&self.admin.roster)));
+                self.answer(asker, answer, true);
+            }
+            Ask::NodeInfos => {
+                let infos = self.node_infos();
+                self.answer(asker, Answer::NodeInfos(infos), true);
+            }
+            Ask::ChangeNodes { nodes, change } => self.on_change_nodes(asker, caller, nodes, change),
             Ask::Ps => self.on_ps(asker),
             Ask::Feed => self.on_feed(asker),
             Ask::Ghosts => self.on_ghosts_wanted(asker, caller),
@@ -135,7 +156,9 @@ impl Front {
                 Asker::Local(_) => self.on_entries_wanted(asker, id, node, wanted),
                 Asker::Remote { .. } => self.on_distant_entries_wanted(asker, caller, id, node, wanted),
             },
-            Ask::Move { pid, to, progress, lazy } => self.on_move(asker, caller, (pid, to), progress, lazy),
+            Ask::Move { pid, to, progress, lazy, executes } => {
+                self.on_move(asker, caller, (pid, to), (progress, lazy), executes);
+            }
             Ask::Explain { pid, to } => self.on_explain(asker, caller, pid, to),
             Ask::Delivered { pid, copy } => self.on_delivered(asker, pid, copy),
             Ask::Passed { branch } => self.on_passed(asker, branch),
@@ -151,14 +174,18 @@ impl Front {
         }
     }
 
-    /// Is it a living process of this machine, and nobody's ghost?
+    /// Is it a living process of this machine, nobody's ghost, and of no other space?
     pub(crate) fn is_own(&self, pid: Pid) -> bool {
-        !self.ghosts.has(pid) && persons::process(&self.proc, pid).is_some()
+        let lives = !self.ghosts.has(pid) && persons::process(&self.proc, pid).is_some();
+        lives && !is_of_another_space(&self.proc, pid)
     }
 
     pub(crate) fn on_run(&mut self, asker: Asker, caller: Caller, target: Target, program: Program) -> Result<()> {
         if self.is_early(&target) {
             return self.wait_for_nodes(asker, caller, target, program);
+        }
+        if let Asker::Local(_) = asker {
+            self.is_no_stranger(caller.pid)?;
         }
         let many = match &target {
             Target::Any => false,
@@ -170,8 +197,7 @@ impl Front {
             return self.wait_for_nodes(asker, caller, target, program);
         }
         self.may_bring(asker, caller.pid, &program.numbers)?;
-        let view = self.nodes.view();
-        let to = policy::place(&view, &policy_target(&target), &mut self.nodes.turn)?;
+        let to = self.places_for(&policy_target(&target), &caller)?;
         let (at, address) = match asker {
             Asker::Local(_) => (NodeId::FRONT, String::new()),
             Asker::Remote { node, .. } => {
@@ -200,8 +226,8 @@ impl Front {
             creds: caller.creds.clone(),
             name: base_name(&program.file),
         };
-        let kin = persons::kin(&self.proc, &person, |pid| at.is_front() && !self.ghosts.has(pid));
         let ancestors = if at.is_front() { self.ancestors(person.ppid) } else { Vec::new() };
+        let kin = persons::kin(&self.proc, &person, &ancestors, |pid| at.is_front() && !self.ghosts.has(pid));
         let run = Run { asker, program, address, copies: Vec::new(), alive: 0 };
         let copies = self.runs.begin(caller.pid, &to, run)?;
         let hold = self.hold_file().to_string_lossy().into_owned();

@@ -10,6 +10,7 @@
 //! | Bound: it may run on the node | the ghost is there, or it has been killed here: over here |
 
 use crate::connection::{Connection, Token};
+use crate::foreign::is_of_another_space;
 use crate::front::Front;
 use crate::move_states::Change;
 use crate::persons;
@@ -19,7 +20,7 @@ use kern::faultpoint::reach;
 use kern::proc::PROC;
 use kern::sock;
 use link::beat::{channel_patience_ms, Agreed};
-use mover::{Order, Out, Remain, Said};
+use mover::{Order, Out, Place, Remain, Said};
 use space::Event;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
@@ -143,10 +144,13 @@ impl Front {
     /// May this caller move a process of the front end, which is nobody's ghost? The rest its mover says.
     ///
     /// # Errors
-    /// `Gone`; `Refused` with the reason.
+    /// `Gone`; `Refused` with the reason; `Changed` for one that may pass.
     pub(crate) fn may_leave_front(&self, caller: &Caller, pid: Pid) -> Result<()> {
         let gone = || Fault::gone(format!("{pid} is no process of the space"));
         let person = persons::process(&self.proc, pid).filter(|_| !self.ghosts.has(pid)).ok_or_else(gone)?;
+        if is_of_another_space(&self.proc, pid) {
+            return Err(Fault::refused(format!("{pid} is a process of another space")));
+        }
         if !caller.may_move(&person.creds) {
             return Err(Fault::refused(format!("{pid} is another user's, or has rights that you have not")));
         }
@@ -163,7 +167,8 @@ impl Front {
         let ended = |child: &Pid| self.proc.status(*child).is_ok_and(|status| status.ended());
         match self.children_here(pid).into_iter().find(ended) {
             None => Ok(()),
-            Some(child) => no(&format!("it has yet to wait for its child {child}, which has ended")),
+            // Mostly it is about to: one that moves itself has a helper made by a child, for which it waits.
+            Some(child) => Err(Fault::changed(format!("it has yet to wait for its child {child}, which has ended"))),
         }
     }
 
@@ -177,8 +182,8 @@ impl Front {
     /// It, its kin and its children are known to the space from now on, as they are.
     pub(crate) fn know_native(&mut self, pid: Pid) {
         let Ok(person) = persons::read(&self.proc, pid) else { return };
-        let mut known = persons::kin(&self.proc, &person, |pid| !self.ghosts.has(pid));
         let line = self.ancestors(pid);
+        let mut known = persons::kin(&self.proc, &person, &line, |pid| !self.ghosts.has(pid));
         known.push(person);
         known.extend(self.children_here(pid).into_iter().filter_map(|child| persons::read(&self.proc, child).ok()));
         self.events.extend([Event::Ancestors { line }, Event::Natives { persons: known }]);
@@ -195,9 +200,10 @@ impl Front {
     /// What the agent of the old node would be told.
     pub(crate) fn tell_away(&mut self, message: &ToNode) {
         match message {
-            ToNode::Depart { pid, address, key, progress, user, .. } => {
+            ToNode::Depart { pid, address, key, progress, user, executes, .. } => {
                 let (pid, address, key, progress, user) = (*pid, address.clone(), key.clone(), *progress, user.clone());
-                self.depart(Out { pid, address, key, progress, user, ..Out::default() });
+                let executes = executes.clone();
+                self.depart(Out { pid, address, key, progress, user, executes, ..Out::default() });
             }
             ToNode::Leave { pid, children } => {
                 reach("source is to leave");
@@ -218,7 +224,7 @@ impl Front {
         let pid = wanted.pid;
         let order = self.out(pid).and_then(|Out { remains, home, .. }| {
             let heirs = Some(self.heirs(AWAYS, pid)?);
-            Ok(Out { remains, home, heirs, ..wanted })
+            Ok(Out { remains, place: Place::Needed, home, heirs, ..wanted })
         });
         match order.and_then(|order| self.start_mover(pid, &Order::Out(order))) {
             Ok(mover) => {

@@ -7,7 +7,7 @@ use kern::clock::{monotonic_us, thread_us};
 use kern::epoll::Interest;
 use link::fair::{Fair, Owner, Turn};
 use link::guests::Guests;
-use link::rarely::Rarely;
+use link::rarely::Refusals;
 use std::net::IpAddr;
 use tracing::warn;
 
@@ -28,7 +28,7 @@ pub(crate) struct Clients {
     /// Accounts of their own for what it takes to let somebody in: who connects without end is served all the same.
     arrivals: Fair<Token>,
     /// Lines of the log about peers without the key.
-    pub(crate) lines: Rarely,
+    pub(crate) lines: Refusals,
 }
 
 impl Clients {

@@ -35,7 +35,7 @@ impl Front {
         owners.into_iter().flatten().filter(|node| self.nodes.get(*node).is_none())
     }
 
-    fn awaits(&self, node: NodeId) -> bool {
+    pub(crate) fn awaits(&self, node: NodeId) -> bool {
         self.awaited().any(|one| one == node)
     }
 

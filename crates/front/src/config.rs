@@ -1,5 +1,6 @@
 //! What the front-end daemon is told when it starts.
 
+use crate::config_nodes::NodesConfig;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -37,6 +38,8 @@ pub struct FrontConfig {
     pub proc: Proc,
     /// For so many milliseconds it shows what it has shown; 0: it asks each time.
     pub proc_fresh_ms: u64,
+    /// Rights and start-up of nodes.
+    pub nodes: NodesConfig,
     /// Gets one byte and is closed when the daemon listens.
     pub ready_fd: Option<OwnedFd>,
 }
@@ -62,6 +65,7 @@ impl FrontConfig {
             max_nodes: 96,
             proc: Proc::Machine,
             proc_fresh_ms: 1000,
+            nodes: NodesConfig::default(),
             ready_fd: None,
         }
     }

@@ -48,6 +48,11 @@ pub(crate) enum Connection {
         pid: Pid,
     },
     Mover(Box<Mover>),
+    /// A pidfd of the start-up script of this node.
+    Script {
+        pidfd: OwnedFd,
+        node: NodeId,
+    },
 }
 
 impl Connection {
@@ -56,14 +61,14 @@ impl Connection {
             Connection::Greeting { greeting, .. } => greeting.fd(),
             Connection::Joining { link, .. } | Connection::Node { link, .. } => link.fd(),
             Connection::Client { link, .. } => link.fd(),
-            Connection::Native { pidfd, .. } => pidfd.as_fd(),
+            Connection::Native { pidfd, .. } | Connection::Script { pidfd, .. } => pidfd.as_fd(),
             Connection::Mover(mover) => mover.line.fd(),
         }
     }
 
     pub(crate) fn wants_write(&self) -> bool {
         match self {
-            Connection::Greeting { .. } | Connection::Native { .. } => false,
+            Connection::Greeting { .. } | Connection::Native { .. } | Connection::Script { .. } => false,
             Connection::Joining { link, .. } | Connection::Node { link, .. } => link.wants_write(),
             Connection::Client { link, .. } => link.wants_write(),
             Connection::Mover(mover) => mover.line.wants_write(),

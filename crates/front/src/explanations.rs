@@ -80,6 +80,7 @@ impl Front {
         } else if let Err(why) = self.nodes.takes_processes(to) {
             explained.obstacles.push(why.to_string());
         }
+        explained.obstacles.extend(self.may_use(to, &caller.creds).err().map(|why| why.to_string()));
         let id = self.explanations.begin(asker, uid, explained, monotonic_us());
         let streams = self.relayed_with(pid).is_some();
         self.send(from, &ToNode::Look { id, pid, streams, user: caller.ordinary() });

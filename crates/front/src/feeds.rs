@@ -2,7 +2,6 @@
 
 use crate::connection::Connection;
 use crate::front::Front;
-use crate::places::State;
 use crate::runs::Asker;
 use std::collections::{BTreeMap, BTreeSet};
 use vocab::{Fault, NodeId};
@@ -16,16 +15,17 @@ const MOST_UNREAD: usize = 256 * 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Feeds {
     listeners: BTreeSet<Asker>,
-    nodes: BTreeMap<NodeId, State>,
+    nodes: BTreeMap<NodeId, String>,
 }
 
 impl Front {
     pub(crate) fn on_feed(&mut self, asker: Asker) {
         self.tell_nodes();
         let begun = self.moves.iter().map(|(pid, one)| Happening::Begun { pid: *pid, from: one.from, to: one.to });
-        let nodes = self.nodes.iter().map(|(node, is)| Happening::Node { node, state: is.state.name() });
+        let words: BTreeMap<NodeId, String> = self.node_words().map(|(node, state)| (node, state.into())).collect();
+        let nodes = words.iter().map(|(node, state)| Happening::Node { node: *node, state: state.clone() });
         let all: Vec<Happening> = [Happening::Listening].into_iter().chain(begun).chain(nodes).collect();
-        self.feeds.nodes = self.nodes.iter().map(|(node, is)| (node, is.state)).collect();
+        self.feeds.nodes = words;
         self.feeds.listeners.insert(asker);
         all.into_iter().for_each(|one| self.answer(asker, Answer::Feed(one), false));
     }
@@ -57,11 +57,16 @@ impl Front {
         if self.feeds.listeners.is_empty() {
             return;
         }
-        let others = self.nodes.iter().filter(|(node, is)| self.feeds.nodes.get(node) != Some(&is.state));
-        for (node, state) in others.map(|(node, is)| (node, is.state)).collect::<Vec<_>>() {
-            self.feeds.nodes.insert(node, state);
-            self.happened(&Happening::Node { node, state: state.name() });
+        let known = |node: NodeId| self.feeds.nodes.get(&node).map(String::as_str);
+        let others = self.node_words().filter(|(node, state)| known(*node) != Some(state));
+        for (node, state) in others.map(|(node, state)| (node, state.to_string())).collect::<Vec<_>>() {
+            self.feeds.nodes.insert(node, state.clone());
+            self.happened(&Happening::Node { node, state });
         }
+    }
+
+    fn node_words(&self) -> impl Iterator<Item = (NodeId, &str)> {
+        self.nodes.iter().map(|(node, is)| (node, is.state.word(self.admin.roster.get(node))))
     }
 
     pub(crate) fn feed_asker_gone(&mut self, asker: Asker) {

@@ -31,7 +31,7 @@ impl Front {
                 Connection::Client { link, .. } => {
                     link.flush().and_then(|()| self.clients.guests.keeps(token, link.kept()))
                 }
-                Connection::Greeting { .. } | Connection::Native { .. } => Ok(()),
+                Connection::Greeting { .. } | Connection::Native { .. } | Connection::Script { .. } => Ok(()),
                 Connection::Mover(mover) => mover.line.flush(),
             };
             if let Err(fault) = flushed.and_then(|()| self.wait_for(token)) {

@@ -1,5 +1,6 @@
 //! The daemon's one loop.
 
+use crate::admin::Admin;
 use crate::away::Aways;
 use crate::clients::Clients;
 use crate::config::FrontConfig;
@@ -36,8 +37,9 @@ use link::listener::Listener;
 use space::{Event, Space};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tracing::{info, warn};
+use vocab::errno::EADDRINUSE;
 use vocab::{Fault, NodeId, Pid, Result, Sig};
 
 /// Stand-ins' requests that are taken before other descriptors get their turn.
@@ -62,6 +64,7 @@ pub(crate) struct Front {
     /// What the space has not been told yet.
     pub(crate) events: VecDeque<Event>,
     pub(crate) nodes: Nodes,
+    pub(crate) admin: Admin,
     /// Batches of events that are taken in and cannot be seen yet.
     pub(crate) showing: BTreeMap<NodeId, VecDeque<Batch>>,
     pub(crate) tardy: Tardy,
@@ -114,6 +117,18 @@ fn say_ready(to: OwnedFd) -> Result<()> {
     said.map(drop).map_err(|errno| Fault::sys(errno, "say that the daemon is ready"))
 }
 
+/// The local socket.
+///
+/// # Errors
+/// `Refused` for the place of another daemon.
+fn listen_alone(at: &Path) -> Result<OwnedFd> {
+    let taken = |fault: Fault| match fault.root_errno() {
+        EADDRINUSE => fault.doing("serve a run_dir of another daemon (each on a machine needs one of its own)"),
+        _ => fault,
+    };
+    sock::unix_listen(at, 0o666).map_err(taken)
+}
+
 fn subreapers() -> Option<Subreapers> {
     Subreapers::open().inspect_err(|fault| info!(%fault, "subreapers of the front end are not known")).ok()
 }
@@ -125,7 +140,7 @@ impl Front {
         let signals = SignalFd::new(&[Sig::TERM, Sig::INT])?;
         let cursor = Cursor::new(&proc, config.front_top)?;
         let listener = sock::tcp_listen(config.listen)?;
-        let local = sock::unix_listen(&config.run_dir.join("shoal.sock"), 0o666)?;
+        let local = listen_alone(&config.run_dir.join("shoal.sock"))?;
         let (ghosts, holder, again) = stand_ins(&config)?;
         let poller = Poller::new()?;
         let listener = Listener::new(listener, LISTENER, &poller)?;
@@ -140,6 +155,7 @@ impl Front {
         leases.keep(config.run_dir.join("leases"), again);
         let parents = Parents::new(config.run_dir.join("parents"), again);
         let views = Views::new(&config);
+        let admin = Admin::new(&config)?;
         let mut front = Front {
             leases,
             passes: Default::default(),
@@ -159,6 +175,7 @@ impl Front {
             space: Space::new().born_above(kern::clock::boottime_us()),
             events: VecDeque::new(),
             nodes: Nodes::default(),
+            admin,
             showing: BTreeMap::new(),
             tardy: Tardy::default(),
             runs: Runs::default(),
@@ -245,6 +262,7 @@ impl Front {
             self.settle();
             self.serve_clients();
             self.tell_nodes();
+            self.admin.roster.keep();
             self.look_after_deliveries();
             self.tell_shown();
             self.tell_views();
@@ -288,6 +306,7 @@ impl Front {
         let mut until = self.look_at_us.min(self.tend_us);
         until = until.min(self.listings.due_us().unwrap_or(until));
         until = until.min(self.explanations.due_us().unwrap_or(until));
+        until = until.min(self.admin.chores.due_us().unwrap_or(until));
         until = until.min(self.settle_at_us.unwrap_or(until));
         until = until.min(self.flush_at().or(self.ghosts.acknowledge_at()).unwrap_or(until));
         until = until.min(self.nodes.next_deadline_us().unwrap_or(until));
@@ -325,6 +344,7 @@ impl Front {
         self.settle_in_time(now);
         self.tell_listed();
         self.tell_late_explanations();
+        self.tell_chores();
         let late: Vec<Token> = self
             .connections
             .iter()

@@ -101,7 +101,7 @@ impl Front {
             (true, None) => None,
         };
         let (relay, branch) = told.unzip();
-        let process = In { pid, key, asleep: false, user };
+        let process = In { pid, key, remain: None, user, may_see_node: true };
         let (heirs, programs) = (self.heirs(HOMES, pid)?, self.programs()?);
         let order = Home { process, heirs, light, relay: program, programs };
         let mover = self.start_mover(pid, &Order::Home(order))?;

@@ -5,12 +5,15 @@
 #![forbid(unsafe_code)]
 
 mod act;
+mod admin;
 mod asks;
 mod away;
 mod branches;
+mod chores;
 mod clients;
 mod comeback;
 pub mod config;
+mod config_nodes;
 mod connection;
 mod cursor;
 mod delivered;
@@ -21,6 +24,7 @@ mod explanations;
 mod feeds;
 mod fetching;
 mod flushing;
+mod foreign;
 mod front;
 mod ghosts;
 pub mod holder;
@@ -44,13 +48,17 @@ mod persons;
 mod places;
 mod pulse;
 mod recover;
+mod returning;
+mod roster;
 mod runs;
+mod scripts;
 mod sleepers;
 mod stands;
 mod told;
 mod views;
 
 pub use config::{FrontConfig, Proc};
+pub use config_nodes::NodesConfig;
 
 /// Runs the front-end daemon until SIGTERM or SIGINT.
 ///
@@ -60,5 +68,6 @@ pub fn run(mut config: FrontConfig) -> vocab::Result<()> {
     config.run_dir = kern::mount::directory(&config.run_dir)?;
     kern::own::raise_files()?;
     kern::proc::look_apart()?;
+    foreign::none_has_our_numbers(&config.run_dir)?;
     front::Front::new(config)?.serve()
 }

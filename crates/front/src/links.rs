@@ -13,7 +13,7 @@ use link::beat::{channel_patience_ms, Agreed, FrontWatch};
 use link::preamble::{Greeting, Preamble};
 use link::Secure;
 use space::Event;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use tracing::{debug, info, warn};
 use vocab::{Fault, Kind, NodeId, Pid, Result};
@@ -65,6 +65,11 @@ impl Front {
                 self.native_ended(token, pid);
                 Ok(false)
             }
+            Some(Connection::Script { node, .. }) => {
+                let node = *node;
+                self.script_ended(token, node);
+                Ok(false)
+            }
         };
         result.unwrap_or_else(|fault| {
             match self.connections.get(&token) {
@@ -74,7 +79,8 @@ impl Front {
                 Some(Connection::Client { peer, .. }) => debug!(pid = %peer.creds().pid, "client: {fault}"),
                 Some(Connection::Node { node, .. }) => warn!(%node, "link: {fault}"),
                 Some(Connection::Greeting { from, .. } | Connection::Joining { from, .. }) => {
-                    if let Some(dropped) = self.clients.lines.may(monotonic_us()) {
+                    let from = *from;
+                    if let Some(dropped) = self.clients.lines.may_about(from.ip(), &fault, monotonic_us()) {
                         warn!(%from, dropped, "refused: {fault}");
                     }
                 }
@@ -104,6 +110,13 @@ impl Front {
                     self.close(gone);
                 }
                 self.clients.charge_since(self.stranger(from.ip()), before);
+            }
+            Preamble::View => {
+                if let Err(fault) = view::server::hand_over(&self.config.run_dir, &fd) {
+                    if let Some(dropped) = self.clients.lines.may_about(from.ip(), &fault, monotonic_us()) {
+                        warn!(%from, dropped, "refused: {fault}");
+                    }
+                }
             }
             Preamble::Channel(name) => {
                 let Some(fd) = self.aways.keep(&name, fd) else { return Ok(()) };
@@ -165,7 +178,8 @@ impl Front {
 
     /// A node says who it is, or goes on with that.
     fn on_hello(&mut self, token: Token, part: Hello) -> Result<()> {
-        let Some(Connection::Joining { said, .. }) = self.connections.get_mut(&token) else { return Ok(()) };
+        let Some(Connection::Joining { said, from, .. }) = self.connections.get_mut(&token) else { return Ok(()) };
+        let from = *from;
         let hello = match said.take() {
             Some(mut before) => {
                 before.add(part);
@@ -173,7 +187,7 @@ impl Front {
             }
             None => Box::new(part),
         };
-        let admitted = self.admit(&hello);
+        let admitted = self.admit(&hello, from.ip());
         let Some(Connection::Joining { link, said, deadline_us, .. }) = self.connections.get_mut(&token) else {
             return Ok(());
         };
@@ -195,12 +209,12 @@ impl Front {
         }
     }
 
-    fn admit(&self, hello: &Hello) -> Result<NodeId> {
+    fn admit(&self, hello: &Hello, from: IpAddr) -> Result<NodeId> {
         if hello.version != VERSION {
             let theirs = hello.version;
             return Err(Fault::refused(format!("the node speaks version {theirs}, the front end version {VERSION}")));
         }
-        let number = hello.number.unwrap_or_else(|| self.nodes.free_number(|n| self.leases.has(n)));
+        let number = hello.number.unwrap_or_else(|| self.number_for(hello.identity, from));
         match self.nodes.get(number) {
             _ if hello.bodies.len().max(hello.stand_ins.len()) > MOST_TOLD => {
                 Err(Fault::refused(format!("node {number} tells of more processes than there are numbers")))
@@ -251,11 +265,14 @@ impl Front {
             watch: FrontWatch::new(monotonic_us(), agreed),
             bodies: hello.bodies.len() as u32,
             pending: 0,
+            full_us: 0,
+            identity: hello.identity,
         };
         // What it has told over a link before is told again or forgotten.
         self.showing.remove(&number);
         node.change(number, Change::Joined);
-        self.nodes.insert(number, node);
+        self.nodes.take_in(number, node);
+        self.node_comes(number, back);
         self.passes_again(number, &hello.passes, &hello.starting);
         if back {
             let (subreapers, starting) = (hello.subreapers, hello.starting);
@@ -300,6 +317,7 @@ impl Front {
                     self.moves_lose(number, false);
                     self.deliveries_lose(number);
                     self.feeds_lose(number);
+                    self.chores_lose(number);
                     self.views.distant.link_lost(number);
                 }
             }
@@ -349,6 +367,7 @@ impl Front {
             self.close(token);
         }
         self.leases.take_back(number);
+        self.end_script(number);
         self.passes.node_lost(number);
         self.listings.node_lost(number);
         self.moves_lose(number, true);

@@ -13,6 +13,9 @@ use wire::node::ToNode;
 
 /// Nodes that have said that they are at it have this long to say what runs on them, in microseconds.
 const PATIENCE_US: u64 = 1_000_000;
+/// While others keep answering, those have so long after each, up to so long in all: their machine is slow, and none of them stuck.
+const PROGRESS_US: u64 = 250_000;
+const LONGEST_US: u64 = 3_000_000;
 /// Those that have said nothing at all have this long, once all others have said it, and since anybody has said anything.
 const SILENCE_US: u64 = 80_000;
 /// Those of which it is to be expected that they do not have this long, once all others have said it.
@@ -40,8 +43,9 @@ struct Listing {
     /// Not linked.
     cut: BTreeSet<NodeId>,
     deadline_us: u64,
-    /// It is over by then, whoever may still be at it.
+    /// It is over by then, whoever may still be at it; and by this time however many still answer.
     end_us: u64,
+    longest_us: u64,
     /// Asked, and not expected to answer.
     doubtful: BTreeSet<NodeId>,
 }
@@ -55,6 +59,12 @@ impl Listing {
             Some(false) => self.end_us.min(now_us + SILENCE_US),
             Some(true) => self.end_us,
         };
+    }
+
+    /// One has answered.
+    fn goes_on(&mut self, now_us: u64) {
+        self.end_us = self.end_us.max(now_us + PROGRESS_US).min(self.longest_us);
+        self.hurry(now_us);
     }
 
     fn answer(self, known: &HashMap<NodeId, Vec<ProcRow>>) -> (Asker, Answer) {
@@ -87,8 +97,9 @@ impl Listings {
         self.last += 1;
         let (doubtful, begun) = (silent.union(&self.late).copied().collect(), BTreeSet::new());
         let end_us = now_us + PATIENCE_US;
+        let (rows, longest_us) = (Vec::new(), now_us + LONGEST_US);
         let mut listing =
-            Listing { asker, rows: Vec::new(), awaited, begun, cut, deadline_us: end_us, end_us, doubtful };
+            Listing { asker, rows, awaited, begun, cut, deadline_us: end_us, end_us, longest_us, doubtful };
         listing.hurry(now_us);
         self.all.insert(self.last, listing);
         Ok(self.last)
@@ -106,7 +117,7 @@ impl Listings {
         if let Some(listing) = self.all.get_mut(&id) {
             if listing.awaited.remove(&node) {
                 listing.rows.extend(rows.iter().cloned());
-                listing.hurry(now_us);
+                listing.goes_on(now_us);
             }
         }
         self.known.insert(node, rows);
@@ -223,6 +234,25 @@ mod tests {
         assert_eq!(missing(listings.over(300_000 + SILENCE_US)), Some(vec![NodeId(2)]));
         listings.begun(NodeId(2), id, 400_000);
         assert_eq!(listings.due_us(), None, "too late");
+    }
+
+    #[test]
+    fn while_nodes_keep_answering_the_others_are_waited_for_but_not_for_ever() {
+        let mut listings = Listings::default();
+        let all: Vec<i32> = (0..40).collect();
+        let id = listings.begin(ASKER, (nodes(&all), nodes(&[])), nodes(&[]), 0).expect("the first");
+        all.iter().for_each(|node| listings.begun(NodeId(*node), id, 1_000));
+        for node in 0..40 {
+            let now_us = 60_000 * node as u64;
+            assert!(listings.due_us() > Some(now_us), "node {node}");
+            listings.told(NodeId(node), id, vec![], now_us);
+        }
+        assert_eq!(missing(listings.over(60_000 * 39)), Some(vec![]), "all, in 2.3 s");
+        let id = listings.begin(ASKER, (nodes(&all), nodes(&[])), nodes(&[]), 0).expect("a second");
+        all.iter().for_each(|node| listings.begun(NodeId(*node), id, 1_000));
+        (0..30).for_each(|node| listings.told(NodeId(node), id, vec![], 99_000 * node as u64));
+        assert_eq!(listings.due_us(), Some(LONGEST_US));
+        assert_eq!(missing(listings.over(LONGEST_US)).map(|missing| missing.len()), Some(10));
     }
 
     fn row(pid: i32, node: i32) -> ProcRow {

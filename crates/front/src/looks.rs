@@ -2,7 +2,7 @@
 
 use crate::connection::{Connection, Token};
 use crate::front::Front;
-use mover::{Order, Out, Said};
+use mover::{Order, Out, Place, Said};
 use std::collections::HashMap;
 use vocab::{Creds, Fault, NodeId, Pid, Result};
 use wire::look::{Look, Needs};
@@ -46,7 +46,7 @@ impl Front {
     pub(crate) fn out(&self, pid: Pid) -> Result<Out> {
         let remains = Some(self.remain(pid)?);
         // What takes its place relays its streams, whatever they are.
-        Ok(Out { pid, remains, home: true, ..Out::default() })
+        Ok(Out { pid, remains, place: Place::Needed, home: true, ..Out::default() })
     }
 
     fn begin_look(&mut self, pid: Pid, looking: Looking, order: Result<Order>) {

@@ -1,5 +1,6 @@
 //! What nodes say.
 
+use crate::act::FAILED;
 use crate::front::Front;
 use crate::move_states;
 use crate::persons::{self, event_from_wire, target_from_wire};
@@ -10,6 +11,7 @@ use space::Event;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use tracing::{debug, warn};
+use vocab::errno::{EAGAIN, ENOMEM};
 use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::Answer;
 use wire::event::BodyEvent;
@@ -56,7 +58,7 @@ impl Front {
                 self.events.push_back(Event::StandInSignalled { node, target, info, turn });
             }
             ToFront::Kill { id, sender, target, sig } => {
-                let target = target_from_wire(target);
+                let target = target_from_wire(self.within(target));
                 self.events.push_back(Event::KillAsked { node, id, sender, target, sig });
             }
             ToFront::Ask { id, caller, ask } => self.on_ask(Asker::Remote { node, id }, &caller, ask),
@@ -105,10 +107,11 @@ impl Front {
             }
             ToFront::Suited { id, obstacles } => self.suited(node, id, obstacles),
             ToFront::Branched { branch } => self.branched(branch),
+            ToFront::Administered { id, fault } => self.administered(node, id, fault),
             ToFront::PassesNoMore { pid } => self.passes.no_more(pid, node),
             ToFront::Barrier { id } => self.delivered(node, id),
             ToFront::StandInWanted { pid } => {
-                let native = if self.ghosts.has(pid) { None } else { persons::process(&self.proc, pid) };
+                let native = if self.is_own(pid) { persons::process(&self.proc, pid) } else { None };
                 self.events.push_back(Event::StandInWanted { node, pid, native });
             }
         }
@@ -199,6 +202,10 @@ impl Front {
 
     pub(crate) fn on_not_started(&mut self, node: NodeId, pid: Pid, fault: Fault, status: u8) {
         self.passes.started(pid, node);
+        let is_full = status == FAILED && [EAGAIN, ENOMEM].contains(&fault.root_errno());
+        if let Some(node) = self.nodes.get_mut(node).filter(|_| is_full) {
+            node.full_us = monotonic_us();
+        }
         self.tell_not_started(node, pid, fault, status);
         self.events.push_back(Event::NotStarted { node, pid, status });
     }

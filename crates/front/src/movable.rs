@@ -26,12 +26,15 @@ impl Front {
     }
 
     /// Each is work of root's for a user.
+    ///
+    /// # Errors
+    /// `Changed`: one of them will have come soon.
     pub(crate) fn may_move_more(&self, caller: &Caller) -> Result<()> {
         let uid = caller.creds.uid.effective;
         let is_theirs = |pid: &&Pid| self.space.get(**pid).is_some_and(|view| view.person.creds.uid.effective == uid);
         match uid == 0 || self.moves.keys().filter(is_theirs).count() < MOST_OF_A_USER {
             true => Ok(()),
-            false => Err(Fault::refused(format!("{MOST_OF_A_USER} processes of user {uid} are on their way already"))),
+            false => Err(Fault::changed(format!("{MOST_OF_A_USER} processes of user {uid} are on their way already"))),
         }
     }
 

@@ -26,6 +26,8 @@ pub(crate) struct Move {
     pub(crate) lazy: bool,
     /// The user who asked, if not root: the process must be this user's altogether.
     pub(crate) user: Option<Creds>,
+    /// A file that a process of the front end will execute there.
+    pub(crate) executes: Vec<u8>,
     /// What was to come of its memory could not.
     pub(crate) lost: bool,
     /// The new node was lost while the old one was to end it.
@@ -54,6 +56,7 @@ impl Move {
             progress: false,
             lazy: false,
             user: None,
+            executes: Vec::new(),
             lost: false,
             nowhere: false,
             why: None,

@@ -37,11 +37,11 @@ impl Front {
         asker: Asker,
         caller: &Caller,
         (pid, to): (Pid, NodeId),
-        progress: bool,
-        lazy: bool,
+        (progress, lazy): (bool, bool),
+        executes: Vec<u8>,
     ) {
         let user = caller.ordinary();
-        let wanted = |decided| Move { asker: Some(asker), progress, lazy, user, ..decided };
+        let wanted = |decided| Move { asker: Some(asker), progress, lazy, user, executes, ..decided };
         match self.begin_move(caller, (pid, to), lazy, wanted) {
             Ok(true) => {}
             Ok(false) => self.answer(asker, Answer::Moved { pid, node: to }, true),
@@ -58,7 +58,8 @@ impl Front {
         wanted: impl FnOnce(Move) -> Move,
     ) -> Result<bool> {
         let from = self.is_movable(caller, pid)?;
-        if self.aways.has_no_ghost_yet(pid) {
+        let has_its_streams_from = self.space.streams_of(pid).unwrap_or(pid);
+        if [pid, has_its_streams_from].iter().any(|pid| self.aways.has_no_ghost_yet(*pid)) {
             // Who has moved it is told when it runs there, which may be before.
             return Err(Fault::changed("what takes its place on the front end has yet to relay its streams"));
         }
@@ -67,6 +68,7 @@ impl Front {
         } else {
             self.nodes.takes_processes(to)?;
         }
+        self.uses(to, &caller.creds)?;
         // Also where it runs already: with memory to come of one that moves lazily, its old node is not done with it.
         if self.moves.contains_key(&pid) {
             return Err(Fault::refused(format!("{pid} is on its way already")));
@@ -208,8 +210,8 @@ impl Front {
         };
         one.state = State::Carrying;
         let (from, key, streams, progress, lazy) = (one.from, one.key.to_vec(), one.branch, one.progress, one.lazy);
-        let (address, user) = (address.unwrap_or_default(), one.user.clone());
-        self.send(from, &ToNode::Depart { pid, address, key, streams, progress, lazy, user });
+        let (address, user, executes) = (address.unwrap_or_default(), one.user.clone(), one.executes.clone());
+        self.send(from, &ToNode::Depart { pid, address, key, streams, progress, lazy, user, executes });
     }
 
     /// It has kept none of the streams for which there is a branch.

@@ -3,6 +3,7 @@
 use crate::connection::{Connection, Token};
 use crate::front::Front;
 use crate::movers::Mover;
+use ghost::no_room;
 use kern::clock::monotonic_us;
 use kern::proc::handed_over;
 use kern::sched::with_children_as_first;
@@ -30,10 +31,11 @@ impl Front {
         command
             .arg("mover")
             .args(handed_over().iter().flat_map(|place| ["--proc", place]))
+            .args(sock::channel_ports().iter().flat_map(|ports| ["--channel-ports", ports]))
             .stdin(Stdio::from(its))
             .stdout(Stdio::null());
         let child = with_children_as_first(|| command.spawn());
-        let child = child.map_err(|e| Fault::io(&e, "start a mover"))?;
+        let child = child.map_err(|e| no_room(e.raw_os_error().unwrap_or_default(), "start a mover"))?;
         drop(command);
         let found = match order {
             Order::Home(Home { heirs, .. }) | Order::Out(Out { heirs: Some(heirs), .. }) => {

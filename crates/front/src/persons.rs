@@ -22,15 +22,23 @@ pub(crate) fn process(proc: &Proc, pid: Pid) -> Option<Person> {
     lives.then(|| read(proc, pid).ok()).flatten()
 }
 
-/// Parent, group leader and session leader of `of`, as far as they live here, are not `of`, and `wanted`; each once.
-pub(crate) fn kin(proc: &Proc, of: &Person, wanted: impl Fn(Pid) -> bool) -> Vec<Person> {
+/// Parent, group leader and session leader of `of`, and the leaders of its parent and of each of `line`, its ancestors that stand with it, as far as they live here,
+/// are not `of`, and `wanted`; each once. By setsid a process leaves the leaders of its parent, without whom that would stand among strangers.
+pub(crate) fn kin(proc: &Proc, of: &Person, line: &[(Person, bool)], wanted: impl Fn(Pid) -> bool) -> Vec<Person> {
     let mut found: Vec<Person> = Vec::new();
-    for pid in [of.sid, of.ppid, of.pgid] {
+    let mut find = |pid: Pid| {
         // 0: outside this PID namespace. 1: every machine has its own.
-        if pid.0 <= 1 || pid == of.pid || found.iter().any(|p| p.pid == pid) || !wanted(pid) {
-            continue;
+        if pid.0 > 1 && pid != of.pid && found.iter().all(|p| p.pid != pid) && wanted(pid) {
+            found.extend(read(proc, pid).ok());
         }
-        found.extend(read(proc, pid).ok());
+        found.iter().find(|p| p.pid == pid).map_or([Pid::NONE; 2], |p| [p.sid, p.pgid])
+    };
+    find(of.sid);
+    let of_parent = find(of.ppid);
+    find(of.pgid);
+    let of_line = space::known_of(line).iter().flat_map(|(one, _)| [one.sid, one.pgid]);
+    for leader in of_parent.into_iter().chain(of_line) {
+        find(leader);
     }
     found
 }

@@ -1,6 +1,8 @@
 //! The nodes: which there are, what state they are in, what is known of their load.
 
 use crate::connection::Token;
+use crate::roster::record::Record;
+use crate::roster::Roster;
 use link::beat::FrontWatch;
 use policy::NodeView;
 use std::collections::BTreeMap;
@@ -21,9 +23,21 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// As users read it.
-    pub(crate) fn name(self) -> String {
-        format!("{self:?}").to_lowercase()
+    /// As a sentence has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            State::Up => "up",
+            State::Silent => "silent",
+            State::Down => "down",
+        }
+    }
+
+    /// As `shoal nodes` has it, with what else is said of the node.
+    pub(crate) fn word(self, record: Option<&Record>) -> &str {
+        match (self, record) {
+            (State::Up, Some(record)) => record.word.text(),
+            _ => self.name(),
+        }
     }
 }
 
@@ -59,9 +73,21 @@ pub(crate) struct Node {
     pub(crate) bodies: u32,
     /// Programs placed on it since its last beat.
     pub(crate) pending: u32,
+    /// When it could make no process for a program (monotonic); 0: never.
+    pub(crate) full_us: u64,
+    /// What it says of itself in its Hello; 0: nothing.
+    pub(crate) identity: u64,
 }
 
+/// So long, in microseconds, other nodes are preferred to one that could make no process.
+const FULL_US: u64 = 5_000_000;
+
 impl Node {
+    /// Could it make no process lately, for want of numbers, memory or what its cgroup allows?
+    fn is_full(&self, now_us: u64) -> bool {
+        self.full_us != 0 && now_us < self.full_us + FULL_US
+    }
+
     /// Changes the state and logs the transition.
     pub(crate) fn change(&mut self, node: NodeId, change: Change) {
         let to = next(self.state, change);
@@ -75,7 +101,7 @@ impl Node {
 /// All nodes that have ever joined.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
-    nodes: BTreeMap<NodeId, Node>,
+    pub(crate) nodes: BTreeMap<NodeId, Node>,
     pub(crate) turn: policy::Turn,
 }
 
@@ -86,10 +112,6 @@ impl Nodes {
 
     pub(crate) fn get_mut(&mut self, node: NodeId) -> Option<&mut Node> {
         self.nodes.get_mut(&node)
-    }
-
-    pub(crate) fn insert(&mut self, number: NodeId, node: Node) {
-        self.nodes.insert(number, node);
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (NodeId, &mut Node)> {
@@ -112,24 +134,17 @@ impl Nodes {
         }
     }
 
-    /// The lowest number that no node has (`owned`: it has leases), or that only a lost one has.
-    pub(crate) fn free_number(&self, owned: impl Fn(NodeId) -> bool) -> NodeId {
-        let taken =
-            |n: i32| owned(NodeId(n)) || self.nodes.get(&NodeId(n)).is_some_and(|node| node.state != State::Down);
-        NodeId((0..).find(|n| !taken(*n)).unwrap_or(0))
-    }
-
     /// When the first of them is lost if nothing is heard of it.
     pub(crate) fn next_deadline_us(&self) -> Option<u64> {
         self.nodes.values().filter(|n| n.state != State::Down).map(|n| n.watch.lost_at()).min()
     }
 
     /// As placement wants it.
-    pub(crate) fn view(&self) -> Vec<NodeView> {
+    pub(crate) fn view(&self, now_us: u64) -> Vec<NodeView> {
         let view = |(number, node): (NodeId, &Node)| NodeView {
             node: number,
             up: node.state != State::Down && node.link.is_some(),
-            quiet: node.state == State::Silent,
+            quiet: node.state == State::Silent || node.is_full(now_us),
             bodies: node.bodies,
             pending: node.pending,
             cores: node.load.cores,
@@ -138,16 +153,22 @@ impl Nodes {
         self.iter().map(view).collect()
     }
 
-    pub(crate) fn rows(&self) -> Vec<NodeRow> {
-        let row = |(number, node): (NodeId, &Node)| NodeRow {
-            node: number,
-            state: node.state.name(),
-            address: node.address.ip().to_string(),
-            processes: node.bodies,
-            cores: node.load.cores,
-            memory: node.load.memory,
-            memory_free: node.load.memory_free,
-            load: node.load.load,
+    pub(crate) fn rows(&self, roster: &Roster) -> Vec<NodeRow> {
+        let row = |(number, node): (NodeId, &Node)| {
+            let record = roster.of(number);
+            NodeRow {
+                node: number,
+                state: node.state.word(Some(&record)).into(),
+                address: node.address.ip().to_string(),
+                processes: node.bodies,
+                cores: node.load.cores,
+                memory: node.load.memory,
+                memory_free: node.load.memory_free,
+                load: node.load.load,
+                uid: record.uid,
+                gid: record.gid,
+                mode: record.mode,
+            }
         };
         self.iter().map(row).collect()
     }
@@ -156,6 +177,32 @@ impl Nodes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_that_could_make_no_process_is_passed_over_for_a_while() {
+        let mut nodes = Nodes::default();
+        for number in 0..2 {
+            let watch = FrontWatch::new(0, link::beat::Agreed::within(std::time::Duration::from_secs(5)));
+            let address = ([127, 0, 0, 1], 1).into();
+            let (load, full_us) = (Load::default(), u64::from(number == 0) * 1_000);
+            let node = Node {
+                state: State::Up,
+                link: Some(1),
+                address,
+                channel_port: 0,
+                load,
+                watch,
+                bodies: 0,
+                pending: 0,
+                full_us,
+                identity: 0,
+            };
+            nodes.take_in(NodeId(number), node);
+        }
+        let quiet = |now_us| nodes.view(now_us).iter().map(|node| node.quiet).collect::<Vec<_>>();
+        assert_eq!(quiet(2_000), [true, false]);
+        assert_eq!(quiet(1_000 + FULL_US), [false, false]);
+    }
 
     #[test]
     fn only_joining_brings_a_lost_node_back() {

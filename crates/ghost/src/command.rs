@@ -86,7 +86,7 @@ pub enum Command {
     /// Become a program: the address of a [`kern::standin::setup::Setup`] in the shared memory. Its outcome is told only when it
     /// is EAGAIN: to be given again. Otherwise it is a stand-in until [`crate::Ghosts::left`] says that it is none any more.
     Exec(u64),
-    /// Hand over SIGCHLD from now on, or no more.
+    /// Hand over the kernel's SIGCHLD for children from now on, or no more.
     Children(bool),
     Subreaper(bool),
     /// Become the process for which it stands, as a tracer makes it: it closes the hold file, which is told as [`crate::Happened::Dying`], and waits.

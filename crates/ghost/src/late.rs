@@ -113,6 +113,8 @@ impl Ghosts {
                     }
                     happened.push(Happened::StoppedItself { pid });
                 }
+                // A daemon that has no descriptor left for a moment cannot read how it is.
+                None if kern::proc::exists(pid) => self.late.still_away(pid, since_us, now_us),
                 // The kernel ends nobody in the exit gate before we have answered.
                 None | Some((b'Z' | b'X', _)) => self.ended_unseen(pid, happened),
                 _ => self.late.still_away(pid, since_us, now_us),

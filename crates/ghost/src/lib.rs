@@ -12,11 +12,13 @@ mod family;
 mod late;
 mod life;
 mod looks;
+mod no_room;
 mod recover;
 mod signals;
 mod slots;
 mod table;
 
 pub use command::{Command, Name};
+pub use no_room::no_room;
 pub use slots::KeptSlot;
 pub use table::{Ghosts, Happened, Outcome};

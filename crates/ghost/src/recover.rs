@@ -84,5 +84,6 @@ impl Ghosts {
 /// Is it on its way out, or gone?
 pub(crate) fn exiting(pid: Pid) -> bool {
     let status = kern::proc::Proc::open(root()).ok().and_then(|proc| proc.status(pid).ok());
-    status.is_none_or(|status| !status.memory)
+    // A process of which nothing can be read for want of a descriptor is not gone for that.
+    status.map_or_else(|| !kern::proc::exists(pid), |status| !status.memory)
 }

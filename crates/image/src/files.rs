@@ -161,6 +161,13 @@ pub enum Kind {
         ticks: u64,
         #[n(2)]
         interval: Interval,
+        /// Of timerfd_settime(2), as it was set last.
+        #[n(3)]
+        #[cbor(default)]
+        flags: u32,
+        /// When it goes off, in nanoseconds of its clock: if it was set to a time (TFD_TIMER_ABSTIME).
+        #[n(4)]
+        due: Option<u64>,
     },
     #[n(5)]
     SignalFd {
@@ -259,6 +266,21 @@ pub struct SocketPair {
     /// Two.
     #[n(1)]
     pub ends: Vec<SocketEnd>,
+    /// None in images of before it was recorded.
+    #[n(2)]
+    pub peer: Option<Peer>,
+}
+
+/// The maker of a pair of sockets, which is the peer of both of its ends (SO_PEERCRED, SO_PEERGROUPS; unix(7)).
+#[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]
+#[cbor(map)]
+pub struct Peer {
+    #[n(0)]
+    pub uid: u32,
+    #[n(1)]
+    pub gid: u32,
+    #[n(2)]
+    pub groups: Vec<u32>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]

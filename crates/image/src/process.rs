@@ -165,6 +165,13 @@ pub struct Process {
     #[n(31)]
     #[cbor(default)]
     pub places: Places,
+    /// /proc/PID/loginuid; `None` where the kernel has no audit, and in images of before it was recorded.
+    #[n(32)]
+    pub login: Option<u32>,
+    /// `controllers:path` of the control groups in which it was, where these were others than those of who wrote the image.
+    #[n(33)]
+    #[cbor(default)]
+    pub cgroups: Vec<Bytes>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode, Serialize)]

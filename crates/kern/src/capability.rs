@@ -4,6 +4,7 @@ use crate::sys::checked;
 use vocab::Result;
 
 /// linux/capability.h
+pub(crate) const DAC_READ_SEARCH: u32 = 2;
 pub const KILL: u32 = 5;
 pub const SETGID: u32 = 6;
 pub const SETUID: u32 = 7;

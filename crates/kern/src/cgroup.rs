@@ -40,15 +40,23 @@ pub const FENCE: &str = "shoal-fence.";
 /// # Errors
 /// `Unsupported` where there is none.
 pub fn pids_own() -> Result<PathBuf> {
+    own_of("pids")
+}
+
+/// The caller's own group in the tree of a controller, of version 1 or 2.
+///
+/// # Errors
+/// `Unsupported` where there is none.
+pub fn own_of(controller: &str) -> Result<PathBuf> {
     let read = |path: &str| fs::read_to_string(path).map_err(|e| Fault::io(&e, format!("read {path}")));
     let (groups, mounts) = (read("/proc/self/cgroup")?, read("/proc/self/mounts")?);
-    let missing = || Fault::new(Kind::Unsupported, "find the caller's group of tasks: no pids controller");
-    let (root, own) = place(&groups, &mounts).ok_or_else(missing)?;
+    let missing = || Fault::new(Kind::Unsupported, format!("find the caller's group: no {controller} controller"));
+    let (root, own) = place(controller, &groups, &mounts).ok_or_else(missing)?;
     Ok(PathBuf::from(format!("{root}{own}")))
 }
 
-/// Mount point and own group of the version 1 pids controller, or of the version 2 tree.
-fn place(groups: &str, mounts: &str) -> Option<(String, String)> {
+/// Mount point and own group of a version 1 controller, or of the version 2 tree.
+fn place(controller: &str, groups: &str, mounts: &str) -> Option<(String, String)> {
     let mount = |wanted: &dyn Fn(&str, &str) -> bool| {
         mounts.lines().find_map(|line| {
             let words: Vec<&str> = line.split(' ').collect();
@@ -63,8 +71,8 @@ fn place(groups: &str, mounts: &str) -> Option<(String, String)> {
             wanted(controllers).then(|| path.trim_end_matches('/').to_owned())
         })
     };
-    let has_pids = |list: &str| list.split(',').any(|word| word == "pids");
-    let first = mount(&|kind, options| kind == "cgroup" && has_pids(options)).zip(group(&has_pids));
+    let has_it = |list: &str| list.split(',').any(|word| word == controller);
+    let first = mount(&|kind, options| kind == "cgroup" && has_it(options)).zip(group(&has_it));
     first.or_else(|| mount(&|kind, _| kind == "cgroup2").zip(group(&str::is_empty)))
 }
 
@@ -278,10 +286,11 @@ mod tests {
         let mounts = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup /sys/fs/cgroup/pids cgroup rw,relatime,pids 0 0\n\
                       cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
         let groups = "8:pids:/a\n0::/b\n";
-        assert_eq!(place(groups, mounts), Some(("/sys/fs/cgroup/pids".into(), "/a".into())));
+        assert_eq!(place("cpu", groups, mounts), Some(("/sys/fs/cgroup/unified".into(), "/b".into())));
+        assert_eq!(place("pids", groups, mounts), Some(("/sys/fs/cgroup/pids".into(), "/a".into())));
         let mounts = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
-        assert_eq!(place("0::/\n", mounts), Some(("/sys/fs/cgroup".into(), String::new())));
-        assert_eq!(place("", mounts), None);
+        assert_eq!(place("pids", "0::/\n", mounts), Some(("/sys/fs/cgroup".into(), String::new())));
+        assert_eq!(place("pids", "", mounts), None);
     }
 
     #[test]

@@ -15,6 +15,8 @@ bitflags! {
         const WRITE = libc::EPOLLOUT as u32;
         /// Exceptional conditions (EPOLLPRI): a changed `mountinfo`, `cgroup.events`, a terminal's packet mode.
         const PRIORITY = libc::EPOLLPRI as u32;
+        /// Told to one waiter, once; then not until [`Poller::modify`].
+        const ONCE = libc::EPOLLONESHOT as u32;
     }
 }
 

@@ -20,8 +20,8 @@ pub struct Finding {
     pub name: &'static str,
     /// What shoal does with it.
     pub purpose: &'static str,
-    /// Does shoal not work without it?
-    pub needed: bool,
+    /// What is lost without it; `None`: shoal does not work without it.
+    pub without: Option<&'static str>,
     /// A detail in words (may be empty), or why it is not there.
     pub there: Result<String>,
 }
@@ -30,16 +30,21 @@ pub struct Finding {
 struct Fact {
     name: &'static str,
     purpose: &'static str,
-    needed: bool,
+    without: Option<&'static str>,
     probe: fn() -> Result<String>,
 }
 
 const fn needed(name: &'static str, purpose: &'static str, probe: fn() -> Result<String>) -> Fact {
-    Fact { name, purpose, needed: true, probe }
+    Fact { name, purpose, without: None, probe }
 }
 
-const fn useful(name: &'static str, purpose: &'static str, probe: fn() -> Result<String>) -> Fact {
-    Fact { name, purpose, needed: false, probe }
+const fn wished(
+    name: &'static str,
+    purpose: &'static str,
+    without: &'static str,
+    probe: fn() -> Result<String>,
+) -> Fact {
+    Fact { name, purpose, without: Some(without), probe }
 }
 
 const FACTS: &[Fact] = &[
@@ -53,45 +58,86 @@ const FACTS: &[Fact] = &[
     needed("seccomp user notification", "a kill of a process that is elsewhere is passed on", notification),
     needed("cgroup version 2", "a node's processes are told apart from the rest, and killed together", groups),
     needed("epoll_pwait2", "the daemons wait with exact deadlines", precise_wait),
-    useful(
+    wished(
         "tracepoints of signals",
         "a process of a node that another one there stops is shown as stopped at once",
+        "such a process may be shown as running until a signal comes for it from elsewhere",
         signal_tracepoints,
     ),
-    useful(
+    wished(
         "BPF and BTF",
         "the orphans of a subreaper on the front end have it as their parent on nodes too",
+        "the orphans of such a subreaper have init as their parent on a node",
         subreapers,
     ),
-    useful(
+    wished(
         "FUSE_NOTIFY_RESEND",
         "the front end's daemon can be started again under living processes (Linux 6.9)",
+        "the processes of the space end when the front end's daemon ends",
         resend,
     ),
-    useful("pid_max of a namespace", "raising it changes nothing outside (Linux 6.14)", own_pid_max),
-    useful("virtual Ethernet and bridge", "the sandbox joins its machines", virtual_network),
-    useful("SCHED_FIFO", "forks are seen within microseconds on a busy node", real_time),
-    useful("CAP_SYS_RESOURCE", "resource limits can be set for processes of other users", resource_capability),
-    useful("userfaultfd", "moving: memory follows the process on demand", fault_handling),
-    useful("PAGEMAP_SCAN", "moving: only changed pages are sent again (Linux 6.7)", page_scan),
-    useful(
+    wished(
+        "pid_max of a namespace",
+        "raising it changes nothing outside (Linux 6.14)",
+        "the daemons raise pid_max of the whole machine",
+        own_pid_max,
+    ),
+    wished(
+        "virtual Ethernet and bridge",
+        "the sandbox joins its machines",
+        "no `shoal sandbox`; real machines need neither",
+        virtual_network,
+    ),
+    wished(
+        "SCHED_FIFO",
+        "forks are seen within microseconds on a busy node",
+        "programs that keep a machine busy delay its daemon, and the front end may take the node for lost",
+        real_time,
+    ),
+    wished(
+        "cpu controller of cgroups",
+        "each space on a machine has its part of the processors",
+        "a space with many busy processes leaves little to others on its machine",
+        processor_groups,
+    ),
+    wished(
+        "CAP_SYS_RESOURCE",
+        "resource limits can be set for processes of other users",
+        "a process whose hard limits leave no room for its own checkpoint or move is refused",
+        resource_capability,
+    ),
+    wished("userfaultfd", "moving: memory follows the process on demand", "no `shoal move --lazy`", fault_handling),
+    wished(
+        "PAGEMAP_SCAN",
+        "moving: only changed pages are sent again (Linux 6.7)",
+        "a process stands still while all of its memory is sent",
+        page_scan,
+    ),
+    wished(
         "PR_TIMER_CREATE_RESTORE_IDS",
         "moving: timers of timer_create have any number that they had (Linux 6.15)",
+        "a process with a timer whose number is 100000 or more is not carried",
         timer_numbers,
     ),
-    useful(
+    wished(
         "time namespaces",
         "moving, restoring: clocks that count from the start of a machine go on (Linux 5.6)",
+        "such clocks jump ahead for a process that is carried, or it is refused where they would go back",
         own_clocks,
     ),
-    useful("unix_diag", "moving: pairs of unix sockets (modprobe unix_diag?)", socket_diagnosis),
+    wished(
+        "unix_diag",
+        "moving: pairs of unix sockets (modprobe unix_diag?)",
+        "a process with unix sockets other than its standard streams is not carried",
+        socket_diagnosis,
+    ),
 ];
 
 /// Probes everything. The calling process must have one thread.
 pub fn probe_all() -> Vec<Finding> {
     FACTS
         .iter()
-        .map(|fact| Finding { name: fact.name, purpose: fact.purpose, needed: fact.needed, there: (fact.probe)() })
+        .map(|fact| Finding { name: fact.name, purpose: fact.purpose, without: fact.without, there: (fact.probe)() })
         .collect()
 }
 
@@ -192,6 +238,18 @@ fn own_pid_max() -> Result<String> {
     }
     put(FILE, &outside)?;
     Err(Fault::new(Kind::Unsupported, "this kernel has one for all namespaces"))
+}
+
+fn processor_groups() -> Result<String> {
+    let own = cgroup::own_of("cpu")?;
+    if own.join("cpu.shares").exists() {
+        return Ok("version 1".into());
+    }
+    let controllers = read(&cgroup::find_v2()?.join("cgroup.controllers").to_string_lossy())?;
+    match controllers.split(' ').any(|word| word == "cpu") {
+        true => Ok("version 2".into()),
+        false => Err(Fault::new(Kind::Unsupported, "no controller of that name in the version 2 tree")),
+    }
 }
 
 fn fuse() -> Result<String> {

@@ -12,7 +12,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub mod ahead;
 mod core_file;
+pub mod files;
 mod notices;
+pub mod raw;
 pub mod tree;
 
 const LOOKUP: u32 = 1;
@@ -255,12 +257,17 @@ impl Device {
     }
 }
 
+/// Nothing there is executed.
 fn mount_at(at: &Path, source: &str, flags: i32, options: &str) -> Result<OwnedFd> {
+    mount_with(at, source, (flags, libc::MS_NOEXEC), options)
+}
+
+fn mount_with(at: &Path, source: &str, (flags, more): (i32, u64), options: &str) -> Result<OwnedFd> {
     let fd = open_device(flags)?;
     let options = format!("fd={},rootmode=40000,user_id=0,group_id=0,{options}", fd.as_raw_fd());
     let (kind, target) = (sys::cstring("fuse")?, sys::cstring(at.as_os_str().as_encoded_bytes())?);
     let (source, options) = (sys::cstring(source)?, sys::cstring(options)?);
-    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | more;
     // SAFETY: live strings.
     let ret = unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast()) };
     sys::checked(ret.into(), || format!("mount at {}", at.display()))?;

@@ -3,18 +3,22 @@
 //! Every oddity of the kernel that we met is documented once, where it is wrapped, in this form:
 //! `// ODDITY(name): what happens. linux: the function. prog: tests/prog/odd_name.c`
 
+pub mod acting;
 pub mod areas;
 mod bpf;
 pub mod capability;
 pub mod cgroup;
 pub mod clock;
 pub mod clone;
+pub mod confine;
 pub mod cpu;
 pub mod disk;
 pub mod epoll;
+pub mod fanotify;
 pub mod faultpoint;
 pub mod features;
 pub mod file_handle;
+pub mod file_lease;
 pub mod fuse;
 pub mod huge;
 pub mod idle;
@@ -52,10 +56,12 @@ pub mod shared_memory;
 pub mod sigio;
 pub mod signal;
 pub mod sock;
+pub mod stack;
 pub mod standin;
 pub mod stat;
 pub mod subreaper;
 pub mod sys;
+pub mod sysv;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod timeline;
@@ -64,5 +70,6 @@ pub mod trace;
 pub mod tty;
 pub mod uffd;
 pub mod unix_socket;
+pub mod users;
 pub mod view;
 pub mod wait;

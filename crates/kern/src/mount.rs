@@ -53,6 +53,11 @@ pub fn make_all_slaves() -> Result<()> {
     call(Path::new("none"), Path::new("/"), "", flags, "", "make slaves of all mounts below")
 }
 
+/// Makes each mount of this mount namespace a peer of its copies in namespaces that are made from this one, as systemd does on a real machine (MS_SHARED).
+pub fn make_all_shared() -> Result<()> {
+    call(Path::new("none"), Path::new("/"), "", libc::MS_REC | libc::MS_SHARED, "", "share all mounts below")
+}
+
 /// Cuts the mount at `target` off from its peers in other mount namespaces.
 pub fn make_private(target: &Path) -> Result<()> {
     call(Path::new("none"), target, "", libc::MS_PRIVATE, "", "make private")
@@ -83,9 +88,65 @@ pub fn detached(kind: &str) -> Result<OwnedFd> {
     }
 }
 
+/// The same with options, each with a value or without one; no device files.
+///
+/// # Errors
+/// `Sys` as fsopen(2), fsconfig(2) and fsmount(2).
+pub fn detached_with(kind: &str, options: &[(&str, Option<&str>)]) -> Result<OwnedFd> {
+    const FLAG: libc::c_uint = 0; // FSCONFIG_SET_FLAG
+    const STRING: libc::c_uint = 1; // FSCONFIG_SET_STRING
+    const CREATE: libc::c_uint = 6; // FSCONFIG_CMD_CREATE
+    const NODEV: libc::c_uint = 4; // MOUNT_ATTR_NODEV
+    let doing = || format!("make a {kind} file system");
+    let name = sys::cstring(kind)?;
+    // SAFETY: live strings, numbers, and null for what is not given.
+    unsafe {
+        let made = sys::own(libc::syscall(libc::SYS_fsopen, name.as_ptr(), 1 /* FSOPEN_CLOEXEC */), doing)?;
+        let none = std::ptr::null::<libc::c_char>();
+        for (name, value) in options {
+            let doing = || format!("make a {kind} file system with {name}");
+            let name = sys::cstring(*name)?;
+            let value = value.map(sys::cstring).transpose()?;
+            let (how, value) = value.as_ref().map_or((FLAG, none), |value| (STRING, value.as_ptr()));
+            sys::checked(libc::syscall(libc::SYS_fsconfig, made.as_raw_fd(), how, name.as_ptr(), value, 0), doing)?;
+        }
+        sys::checked(libc::syscall(libc::SYS_fsconfig, made.as_raw_fd(), CREATE, none, none, 0), doing)?;
+        sys::own(libc::syscall(libc::SYS_fsmount, made.as_raw_fd(), 1 /* FSMOUNT_CLOEXEC */, NODEV), doing)
+    }
+}
+
 /// Makes the file or directory `source` (this one mount only) also visible at `target`.
 pub fn bind(source: &Path, target: &Path) -> Result<()> {
     call(source, target, "", libc::MS_BIND, "", &format!("bind {} to", source.display()))
+}
+
+/// Makes the directory `source` and all that is mounted below it also visible at `target`, but for what [`make_unbindable`] was.
+pub fn bind_all(source: &Path, target: &Path) -> Result<()> {
+    let doing = format!("bind {} and what is mounted there to", source.display());
+    call(source, target, "", libc::MS_BIND | libc::MS_REC, "", &doing)
+}
+
+/// The mount at `target` is left out where a tree of mounts is copied (MS_UNBINDABLE).
+pub fn make_unbindable(target: &Path) -> Result<()> {
+    call(Path::new("none"), target, "", libc::MS_UNBINDABLE, "", "make unbindable")
+}
+
+/// The mount at `at` becomes the root of this mount namespace, for this process and all whose root the old one was, which is mounted nowhere then
+/// (pivot_root(2)). The process is in the new root.
+///
+/// # Errors
+/// `Sys` as pivot_root(2): EINVAL where the old root is no mount that can be taken away.
+pub fn become_root(at: &Path) -> Result<()> {
+    let target = path(at)?;
+    let doing = || format!("make {} the root", at.display());
+    // SAFETY: live strings.
+    unsafe {
+        sys::checked(libc::chdir(target.as_ptr()).into(), doing)?;
+        sys::checked(libc::syscall(libc::SYS_pivot_root, c".".as_ptr(), c".".as_ptr()), doing)?;
+        // What was the root lies upon it now.
+        sys::checked(libc::umount2(c".".as_ptr(), libc::MNT_DETACH).into(), doing)?;
+        sys::checked(libc::chdir(c"/".as_ptr()).into(), doing).map(drop)
+    }
 }
 
 /// Makes the mount at `target` read-only in this place; other places where the file system is mounted are untouched.

@@ -62,10 +62,15 @@ pub fn is_favoured() -> bool {
     is_secure() && !is_root() && capability::permitted() == 1 << capability::CHECKPOINT_RESTORE
 }
 
+/// The effective user.
+pub fn user() -> u32 {
+    // SAFETY: returns a number.
+    unsafe { libc::geteuid() }
+}
+
 /// Is the effective user root?
 pub fn is_root() -> bool {
-    // SAFETY: takes nothing.
-    unsafe { libc::geteuid() == 0 }
+    user() == 0
 }
 
 /// For short work of which page faults would be a large part: the program's own pages are mapped, and what is freed from now on is kept for what comes, of
@@ -271,6 +276,14 @@ pub fn fork_apart() -> Result<Option<Pid>> {
     made
 }
 
+/// Orphans below this process become its children (PR_SET_CHILD_SUBREAPER).
+///
+/// # Errors
+/// None is known.
+pub fn take_orphans() -> Result<()> {
+    set_subreaper(true)
+}
+
 fn is_subreaper() -> Result<bool> {
     let mut is: libc::c_int = 0;
     // SAFETY: writes the word, which lives through the call.
@@ -359,15 +372,19 @@ pub fn plain(text: &str) -> String {
 /// The errno of a program that is not there.
 pub use libc::ENOENT;
 
-/// Becomes the program `argv[0]`, looked up along PATH (execvp(3)), with this process's mask and environment, and SIGPIPE as whoever started
-/// us had it. (The standard library's exec empties the mask.) Returns only the errno of a failure.
+/// Becomes the program `argv[0]`, as [`exec_file`].
 pub fn exec(argv: &[std::ffi::CString]) -> i32 {
+    argv.first().map_or(libc::EINVAL, |file| exec_file(file, argv))
+}
+
+/// Becomes the program `file`, looked up along PATH (execvp(3)), with this process's mask and environment, and SIGPIPE as whoever started
+/// us had it. (The standard library's exec empties the mask.) Returns only the errno of a failure.
+pub fn exec_file(file: &std::ffi::CStr, argv: &[std::ffi::CString]) -> i32 {
     if !crate::signal::inherited_ignored().has(vocab::Sig::PIPE) {
         let _ = crate::signal::set_default(vocab::Sig::PIPE);
     }
     let mut pointers: Vec<*const libc::c_char> = argv.iter().map(|a| a.as_ptr()).collect();
     pointers.push(std::ptr::null());
-    let Some(file) = argv.first() else { return libc::EINVAL };
     let entries: Vec<_> = environment().into_iter().filter_map(|entry| std::ffi::CString::new(entry).ok()).collect();
     let list: Vec<_> = entries.iter().map(|e| e.as_ptr()).chain([std::ptr::null()]).collect();
     // SAFETY: a live string, and two NULL-terminated lists of live strings.

@@ -367,6 +367,38 @@ pub fn queued(tid: Pid, queue: Queue) -> Errno<Vec<RawInfo>> {
     }
 }
 
+/// The signal in front of which the thread stands still ([`Halt::Signal`]).
+///
+/// # Errors
+/// EINVAL for a thread that has stopped otherwise.
+pub fn about_to_take(tid: Pid) -> Errno<RawInfo> {
+    let mut info = RawInfo::default();
+    // SAFETY: the kernel writes a siginfo, which is as long as the array.
+    sys::check(unsafe { libc::ptrace(libc::PTRACE_GETSIGINFO, tid.0, 0, &raw mut info) })?;
+    Ok(info)
+}
+
+/// Has an instruction of the thread caused this signal? (linux: `SYNCHRONOUS_MASK`, `dequeue_synchronous_signal`; a thread may queue itself one that looks the same)
+pub fn is_caused(info: &RawInfo) -> bool {
+    const CAUSED: [i32; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGTRAP, libc::SIGFPE, libc::SIGSYS];
+    // `si_signo` and `si_code` (siginfo, sigaction(2)).
+    CAUSED.contains(&(info[0] as i32)) && info[1] as i32 > libc::SI_USER
+}
+
+/// Does a thread that stands still after [`interrupt`] have to take a signal next that an instruction of it has caused?
+///
+/// ODDITY(faults-while-traced): it stops with such a signal in its queue, since a stop comes before signals (linux: `get_signal`). Of two the older is taken first, though
+/// it is blocked and only the other one is not (linux: `dequeue_synchronous_signal`). A blocked one that its tracer gives back is queued again (linux:
+/// `ptrace_signal`). prog: tests/prog/odd_faults_while_traced.c
+pub fn takes_a_fault(tid: Pid) -> Errno<bool> {
+    let caused: Vec<RawInfo> = queued(tid, Queue::Thread)?.into_iter().filter(is_caused).collect();
+    if caused.is_empty() {
+        return Ok(false);
+    }
+    let mask = sigmask(tid)?;
+    Ok(caused.iter().any(|info| mask >> (info[0] - 1) & 1 == 0))
+}
+
 /// What the thread has told the kernel of its restartable sequences (rseq(2)): address 0 when nothing.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

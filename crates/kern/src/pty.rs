@@ -57,6 +57,11 @@ impl Modes {
         self
     }
 
+    /// Is input read line by line?
+    pub fn is_canonical(&self) -> bool {
+        self.local & libc::ICANON != 0
+    }
+
     /// The byte that means the end of input.
     pub fn end_of_file(&self) -> u8 {
         self.chars[libc::VEOF]

@@ -112,6 +112,15 @@ pub fn is_thread(pid: Pid, tid: Pid) -> bool {
     check(unsafe { libc::syscall(libc::SYS_tgkill, pid.0, tid.0, 0) }).is_ok()
 }
 
+/// tkill(2), to a thread that the caller traces and that stands still: its number is nobody else's.
+///
+/// # Errors
+/// ESRCH when it was killed.
+pub fn send_to_traced(tid: Pid, sig: Sig) -> std::result::Result<(), i32> {
+    // SAFETY: numbers.
+    check(unsafe { libc::syscall(libc::SYS_tkill, tid.0, i32::from(sig.number())) }).map(drop)
+}
+
 /// tgkill(2) to the main thread of process `pid`, which takes it even if `sig` is pending for the process already.
 ///
 /// # Errors

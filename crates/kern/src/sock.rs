@@ -3,16 +3,18 @@
 
 mod pass;
 mod peer;
+mod ports;
 mod tcp;
 mod unix;
 
 pub use pass::{receive_with, send_with, Received, MOST_DESCRIPTORS};
 pub use peer::{peer_credentials, peer_groups, peer_identity, peer_pidfd, Peer, PeerCreds};
+pub use ports::{channel_ports, take_channels_at, tcp_listen_anywhere, Ports};
 pub use tcp::{
-    local_address, peer_address, tcp_begin, tcp_congestion, tcp_connect, tcp_cubic, tcp_finish, tcp_listen,
-    tcp_listen_anywhere, tcp_round_trip_us, tcp_tune, wake_at, KEEPALIVE_S, USER_TIMEOUT_MS,
+    is_unheard, local_address, peer_address, tcp_begin, tcp_congestion, tcp_connect, tcp_cubic, tcp_finish, tcp_listen,
+    tcp_round_trip_us, tcp_tune, wake_at, KEEPALIVE_S, USER_TIMEOUT_MS,
 };
-pub use unix::{socketpair, unix_connect, unix_listen, Kind};
+pub use unix::{socketpair, unix_connect, unix_listen, unix_listen_for_descriptors, Kind};
 
 use crate::clock::{monotonic_us, timespec};
 use crate::sys::{check, checked};

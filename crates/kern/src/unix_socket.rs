@@ -141,6 +141,34 @@ pub fn option(fd: BorrowedFd<'_>, name: i32) -> std::result::Result<Vec<u8>, i32
     Ok(value[..length as usize].to_vec())
 }
 
+/// UID, GID and groups of the peer (SO_PEERCRED, SO_PEERGROUPS): of a pair of sockets those of its maker.
+///
+/// # Errors
+/// `Sys` as getsockopt(2).
+pub fn peer(fd: BorrowedFd<'_>) -> Result<(u32, u32, Vec<u32>)> {
+    let failed = |errno| Fault::sys(errno, "ask a socket for its peer");
+    let ids = option(fd, libc::SO_PEERCRED).map_err(failed)?;
+    let id = |index: usize| {
+        let bytes = ids.get(4 * index..).and_then(|rest| rest.first_chunk());
+        bytes.map(|bytes| u32::from_ne_bytes(*bytes)).ok_or_else(|| failed(libc::EINVAL))
+    };
+    // NGROUPS_MAX.
+    let mut groups = vec![0u32; 65536];
+    let mut length = size_of_val(&groups[..]) as libc::socklen_t;
+    let (at, length_at) = (groups.as_mut_ptr().cast(), &raw mut length);
+    // SAFETY: both pointers are to live variables, and the length is that of the vector.
+    let got = sys::check(
+        unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERGROUPS, at, length_at) }.into(),
+    );
+    match got {
+        Ok(_) => groups.truncate(length as usize / size_of::<u32>()),
+        // Before Linux 4.13 the kernel does not tell; ENODATA: the peer's maker has none to tell of.
+        Err(libc::ENOPROTOOPT | libc::ENODATA) => groups.clear(),
+        Err(errno) => return Err(failed(errno)),
+    }
+    Ok((id(1)?, id(2)?, groups))
+}
+
 fn set_option(fd: BorrowedFd<'_>, name: i32, value: i32) -> Result<()> {
     let at = (&raw const value).cast();
     // SAFETY: the pointer is to a live int, and the length is an int's.

@@ -30,6 +30,82 @@ pub fn enter(process: BorrowedFd<'_>) -> Result<()> {
     sys::checked(ret.into(), || "enter a process's mount namespace".into()).map(drop)
 }
 
+/// The calling process, which has one thread, gets a copy of all mounts, for itself. Returns the namespace that it was in, for [`go_back`].
+///
+/// # Errors
+/// `Sys` as unshare(2).
+pub fn apart() -> Result<OwnedFd> {
+    let before = own_namespace()?;
+    // SAFETY: takes a number.
+    let ret = unsafe { libc::unshare(libc::CLONE_NEWNS) };
+    sys::checked(ret.into(), || "make a mount namespace".into())?;
+    Ok(before)
+}
+
+/// The mount namespace of the calling process.
+///
+/// # Errors
+/// `Sys` as open(2).
+pub fn own_namespace() -> Result<OwnedFd> {
+    let file = std::fs::File::open(format!("{}/self/ns/mnt", crate::proc::PROC));
+    file.map(OwnedFd::from).map_err(|e| vocab::Fault::io(&e, "open this mount namespace"))
+}
+
+/// The calling process, which has one thread, goes into that mount namespace (setns(2)): root and working directory are its root.
+///
+/// # Errors
+/// `Sys` as setns(2).
+pub fn go_back(namespace: &OwnedFd) -> Result<()> {
+    // SAFETY: takes numbers.
+    let ret = unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNS) };
+    sys::checked(ret.into(), || "enter a mount namespace".into()).map(drop)
+}
+
+/// The same by the path at which a namespace is mounted.
+///
+/// # Errors
+/// `Sys` as open(2) and setns(2).
+pub fn enter_at(path: &Path) -> Result<()> {
+    let file = std::fs::File::open(path).map_err(|e| vocab::Fault::io(&e, format!("open {}", path.display())))?;
+    go_back(&file.into())
+}
+
+/// The mount namespace that is mounted at this path, if one is.
+pub fn namespace_at(path: &Path) -> Option<OwnedFd> {
+    const NAMESPACES: i64 = 0x6e73_6673; // NSFS_MAGIC
+    let file = std::fs::File::open(path).ok()?;
+    let mut found = std::mem::MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: room for the answer, which any bytes are.
+    let kind = unsafe {
+        let ret = libc::fstatfs(file.as_raw_fd(), found.as_mut_ptr());
+        sys::check(ret.into()).ok()?;
+        found.assume_init().f_type
+    };
+    (kind == NAMESPACES).then(|| file.into())
+}
+
+/// The mount namespace of the calling process, by the /proc of the machine on which it has been started: for who is in another one than that /proc is of.
+///
+/// # Errors
+/// `Sys` as openat(2).
+pub fn own_namespace_by(proc: &OwnedFd) -> Result<OwnedFd> {
+    // SAFETY: a live C string.
+    let fd = unsafe { libc::openat(proc.as_raw_fd(), c"self/ns/mnt".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    sys::own(fd.into(), || "open this mount namespace".into())
+}
+
+/// The name of the mount namespace of a process, as the kernel has it; none: it has ended.
+pub fn name_of(pid: Pid) -> Option<std::path::PathBuf> {
+    std::fs::read_link(format!("{}/{pid}/ns/mnt", crate::proc::PROC)).ok()
+}
+
+/// Does this process see a file system that is mounted from `source`, as mountinfo has it (proc_pid_mountinfo(5))?
+pub fn sees(pid: Pid, kind_and_source: &str) -> bool {
+    let text = std::fs::read_to_string(format!("{}/{pid}/mountinfo", crate::proc::PROC)).unwrap_or_default();
+    let of_it = |line: &str| line.split_once(" - ").is_some_and(|(_, tail)| tail.starts_with(kind_and_source));
+    text.lines().any(of_it)
+}
+
 /// What is mounted at `at`, to be put into another namespace by [`attach`] (open_tree(2)).
 ///
 /// # Errors

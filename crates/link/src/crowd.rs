@@ -11,11 +11,20 @@ const MOST_OF_ONE: usize = 2048;
 #[derive(Debug)]
 pub struct Crowd<K> {
     waiting: VecDeque<(K, IpAddr)>,
+    most: usize,
+    most_of_one: usize,
 }
 
 impl<K> Default for Crowd<K> {
     fn default() -> Crowd<K> {
-        Crowd { waiting: VecDeque::new() }
+        Crowd::of(MOST, MOST_OF_ONE)
+    }
+}
+
+impl<K> Crowd<K> {
+    /// So many at once, and so many from one address.
+    pub fn of(most: usize, most_of_one: usize) -> Crowd<K> {
+        Crowd { waiting: VecDeque::new(), most, most_of_one }
     }
 }
 
@@ -26,8 +35,8 @@ impl<K: Copy + PartialEq> Crowd<K> {
         self.waiting.push_back((key, from));
         let of_this = self.waiting.iter().filter(|(_, address)| *address == from).count();
         let whose = match () {
-            () if of_this > MOST_OF_ONE => from,
-            () if self.waiting.len() > MOST => self.largest()?,
+            () if of_this > self.most_of_one => from,
+            () if self.waiting.len() > self.most => self.largest()?,
             () => return None,
         };
         let at = self.waiting.iter().position(|(_, address)| *address == whose)?;

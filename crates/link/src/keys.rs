@@ -3,6 +3,7 @@
 //! The file is one line of text: `shoal-key-1 ` and 64 hexadecimal digits. Whoever has it can join the cluster and, as
 //! the front end, run programs on every node.
 
+use aws_lc_rs::hmac::{Context, Key, HMAC_SHA256};
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -101,6 +102,18 @@ pub fn random<const N: usize>() -> Result<[u8; N]> {
     Ok(bytes)
 }
 
+/// A number by which who has the key tells these texts from all others; who has it not learns nothing of them. Never 0.
+pub fn mark(key: &[u8; 32], texts: &[&[u8]]) -> u64 {
+    let mut context = Context::with_key(&Key::new(HMAC_SHA256, key));
+    for text in texts {
+        context.update(&(text.len() as u64).to_le_bytes());
+        context.update(text);
+    }
+    let sum = context.sign();
+    let first = sum.as_ref().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    first.max(1)
+}
+
 fn parse(text: &[u8]) -> Option<ClusterKey> {
     let text = std::str::from_utf8(text).ok()?;
     let text = text.strip_suffix('\n').unwrap_or(text);
@@ -156,6 +169,18 @@ mod tests {
         assert_eq!(ClusterKey::make(&path).expect_err("there").kind, Kind::Sys);
         assert_eq!(ClusterKey::read(&path).expect("unharmed"), key);
         assert!(!format!("{key:?}").contains(&key.text()[12..20]));
+    }
+
+    #[test]
+    fn a_mark_depends_on_the_key_and_on_each_text() {
+        let marks = [
+            mark(&[1; 32], &[b"ab", b"c"]),
+            mark(&[1; 32], &[b"a", b"bc"]),
+            mark(&[1; 32], &[b"abc"]),
+            mark(&[2; 32], &[b"ab", b"c"]),
+        ];
+        assert_eq!(marks.iter().collect::<std::collections::HashSet<_>>().len(), marks.len());
+        assert_eq!(mark(&[1; 32], &[b"ab", b"c"]), marks[0]);
     }
 
     #[test]

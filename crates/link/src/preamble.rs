@@ -1,5 +1,5 @@
 //! The bytes in the clear at the start of a TCP connection to a daemon: `C` for the control link, `S` and a 16-byte
-//! token for a channel.
+//! token for a channel, `V` for a node's view of the front end's files.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use vocab::{Fault, Result};
@@ -15,6 +15,8 @@ pub enum Preamble {
     Control,
     /// The channel with this token ([`wire::node::ChannelTo`]).
     Channel([u8; TOKEN]),
+    /// Another process than the daemon takes it ([`wire::view`]).
+    View,
 }
 
 impl Preamble {
@@ -32,7 +34,7 @@ impl Preamble {
     /// # Errors
     /// `Gone` when the peer closed; `Sys` as send(2).
     pub fn send(self, fd: BorrowedFd<'_>) -> Result<()> {
-        let mut bytes = vec![b'C'];
+        let mut bytes = vec![if self == Preamble::View { b'V' } else { b'C' }];
         if let Preamble::Channel(token) = self {
             bytes[0] = b'S';
             bytes.extend_from_slice(&token);
@@ -84,6 +86,7 @@ impl Greeting {
             let wanted = match self.got[0] {
                 _ if self.have == 0 => 1,
                 b'C' => return Ok(Some(Preamble::Control)),
+                b'V' => return Ok(Some(Preamble::View)),
                 b'S' if self.have == self.got.len() => return Preamble::channel(&self.got[1..]).map(Some),
                 b'S' => self.got.len(),
                 other => {
@@ -125,7 +128,7 @@ mod tests {
 
     #[test]
     fn what_follows_stays_unread() {
-        for preamble in [Preamble::Control, Preamble::Channel(TOKEN_7)] {
+        for preamble in [Preamble::Control, Preamble::View, Preamble::Channel(TOKEN_7)] {
             let (here, mut greeting) = pair();
             assert_eq!(greeting.read(1).expect("waits"), None);
             preamble.send(here.as_fd()).expect("send");

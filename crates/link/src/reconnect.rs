@@ -15,6 +15,18 @@ pub fn delay_us(failed: u32, random: u64) -> u64 {
     whole - random % (whole / 2 + 1)
 }
 
+/// The first delay of a peer that was refused, and the longest, in microseconds.
+const REFUSED_FIRST_US: u64 = 50_000;
+const REFUSED_LONGEST_US: u64 = 30_000_000;
+
+/// Microseconds to wait after the peer has refused `refused` attempts in a row (0: dial at once): each delay twice the one before, spread as by
+/// [`delay_us`]. For who has nothing that depends on the link: a wrong key or number stays wrong until somebody mends it.
+pub fn refused_delay_us(refused: u32, random: u64) -> u64 {
+    let Some(doubled) = refused.checked_sub(1) else { return 0 };
+    let whole = (REFUSED_FIRST_US << doubled.min(20)).min(REFUSED_LONGEST_US);
+    whole - random % (whole / 2 + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -30,5 +42,22 @@ mod tests {
             }
         }
         assert!(DELAYS_US.is_sorted());
+    }
+
+    #[test]
+    fn who_is_refused_dials_ever_less() {
+        let delays: Vec<u64> = (0..12).map(|refused| refused_delay_us(refused, 0)).collect();
+        assert_eq!(delays[..4], [0, 50_000, 100_000, 200_000]);
+        assert!(delays.is_sorted());
+        assert_eq!(refused_delay_us(u32::MAX, 0), REFUSED_LONGEST_US);
+        let in_a_minute = (1..).scan(0, |at, refused| {
+            *at += refused_delay_us(refused, 0);
+            Some(*at)
+        });
+        assert!(in_a_minute.take_while(|at| *at < 60_000_000).count() < 12);
+        for random in [1, u64::MAX / 3, u64::MAX] {
+            let delay = refused_delay_us(11, random);
+            assert!((REFUSED_LONGEST_US / 2..=REFUSED_LONGEST_US).contains(&delay), "{random}: {delay}");
+        }
     }
 }

@@ -262,14 +262,11 @@ impl Secure {
         Ok(true)
     }
 
-    /// A connection that ends in the handshake was refused, as far as we can know.
+    /// A connection that ends in the handshake was refused, as far as we can know. Why, the caller may guess: a peer that ends, or has no time, closes too.
     fn ended(&self, fault: Fault) -> Fault {
         match self.state {
             State::Open { proven: true, .. } | State::Failed(_) => fault,
-            _ => {
-                let guess = "handshake: the peer closed the connection, most likely because its key is another";
-                because(Fault::refused(guess), &fault)
-            }
+            _ => because(Fault::refused("handshake: the peer closed the connection before its end"), &fault),
         }
     }
 

@@ -86,6 +86,7 @@ fn a_preamble_is_one_of_two_or_refused() {
         let expected = match bytes.first() {
             None => None,
             Some(b'C') => Some(Ok(Preamble::Control)),
+            Some(b'V') => Some(Ok(Preamble::View)),
             Some(b'S') => bytes[1..].first_chunk().map(|token| Ok(Preamble::Channel(*token))),
             Some(_) => Some(Err(Kind::Wire)),
         };

@@ -146,6 +146,9 @@ pub(crate) mod tests {
             memory: 8 << 30,
             memory_free: 6 << 30,
             load,
+            uid: 0,
+            gid: 0,
+            mode: 0o111,
         }
     }
 

@@ -572,7 +572,9 @@ mod tests {
             assert!(got == *sent);
             assert_eq!(new.hear().expect("a word"), b"over");
             new.tell(&[]).expect("sent");
-            assert!(new.soon(), "a single word wakes who has waited for much");
+            let in_time = Some(monotonic_us() + PATIENCE_US);
+            wait(&[(new.fd(), Ready::READ)], in_time).expect("a single word wakes who has waited for much");
+            assert!(new.soon(), "it has come");
         });
     }
 

@@ -56,6 +56,8 @@ pub(super) fn receive(order: &Home, word: &mut Word) -> Result<()> {
     super::hurry(false);
     let asked = Asked::now()?;
     carrier.tell(&has)?;
+    // On the front end there is one view.
+    carrier.hear()?;
     let user = user.as_ref().and_then(User::who_asks);
     let (image, mut carrier) = keep(*pid, (carrier, asked), user.as_ref())?;
     // Somebody may have begun since.

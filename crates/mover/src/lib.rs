@@ -17,11 +17,13 @@ mod slate;
 mod streams;
 mod take;
 mod tended;
+mod views;
 
-pub use orders::{Heirs, Held, Home, In, Order, Out, Remain, Said, Sides, Stood};
-pub use remains::in_the_way;
+pub use orders::{Heirs, Held, Home, In, Order, Out, Place, Remain, Said, Sides, Stood};
+pub use remains::{in_the_way, open_to_its_user};
 pub use slate::Note;
 pub use tended::{look_again_us, tend, Tended};
+pub use views::Views;
 
 use carrier::Word;
 use kern::clock::monotonic_us;
@@ -71,11 +73,12 @@ fn tire() {
     }
 }
 
-/// Does what the agent orders, as `shoal mover`.
+/// Does what the agent orders, as `shoal mover`. `views`: what there is to be seen on this machine.
 ///
 /// # Errors
 /// When the agent says nothing that it understands. What goes wrong with the move is told to the agent.
-pub fn run() -> Result<()> {
+pub fn run(views: Views) -> Result<()> {
+    views::set(views);
     ns::set_name("shoal:mover")?;
     // So far it has run as who has started it, who has waited for that.
     rest()?;

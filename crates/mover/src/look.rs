@@ -1,6 +1,6 @@
 //! What is in the way of a move, and how it would go.
 
-use super::orders::Out;
+use super::orders::{Out, Place};
 use super::remains::{in_the_way, Ready};
 use ckpt::boot::boot;
 use ckpt::ended::{ended, is_over, reason};
@@ -36,6 +36,8 @@ fn look_at(order: &Out) -> Result<Look> {
     let mut seen = with_obstacles(order, &[])?;
     seen.look_for_all_it_traces(order.pid)?;
     seen.obstacles.extend(in_its_memory(order.pid));
+    let waits = |why: &String| format!("{why} (a move waits some seconds for a moment without)");
+    seen.obstacles.extend(seen.locked.iter().map(waits));
     let told = outlook::outlook(order.pid, &seen)?;
     let why = match told.way {
         Way::Rounds => Why::Large,
@@ -98,8 +100,9 @@ pub(super) fn missing(needs: &Needs) -> Vec<String> {
 pub(super) fn look_again(order: &Out, followed: &[Run]) -> Result<Survey> {
     let seen = with_obstacles(order, followed)?;
     seen.refuse(order.pid)?;
-    // Mostly until the other has executed a program: who has asked tries again for a while.
-    in_its_memory(order.pid).map_or(Ok(seen), |why| Err(Fault::changed(format!("move process {}: {why}", order.pid))))
+    // Mostly until the other has executed a program, or while a database is written to: who has asked tries again for a while.
+    let passing = in_its_memory(order.pid).or_else(|| seen.locked.first().cloned());
+    passing.map_or(Ok(seen), |why| Err(Fault::changed(format!("move process {}: {why}", order.pid))))
 }
 
 fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
@@ -142,7 +145,7 @@ fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
 
 /// Why nothing can take its place here, if something is to. In words.
 fn cannot_remain(order: &Out) -> Result<Option<String>> {
-    let Some(remains) = &order.remains else { return Ok(None) };
+    let Some(remains) = order.remains.as_ref().filter(|_| order.place == Place::Needed) else { return Ok(None) };
     let stays = |why| match remains.ghost {
         Some(_) => format!("its stand-in could not take its place: it {why}"),
         None => format!("it has parent, children, a group or a session on its node, and {why}"),

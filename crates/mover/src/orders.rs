@@ -17,7 +17,7 @@ pub enum Order {
     /// To Out: it is not to leave, unless it has ([`Said::Bound`]).
     #[n(3)]
     Stay,
-    /// To In: it runs.
+    /// To In, which waits for that: its process is a vessel, and is taken. Then: it runs.
     #[n(4)]
     Go,
     /// The link is cut. To Out, which may not leave yet: it runs on. To In: it is over, unless it has said to the other mover that all is there.
@@ -38,7 +38,7 @@ pub enum Order {
     /// First: take an image, of a process that comes to the front end.
     #[n(10)]
     Home(#[n(0)] Home),
-    /// To Home: what stands for the process is stopped, or may be, and is to do all the same what it is told before it becomes it.
+    /// To Home, and to In before the first Go: what stands for the process is stopped, or may be, and is to do all the same what it is told before it becomes it.
     #[n(12)]
     Rouse,
     /// To Home: what has stood for the process waits for its tracer, and is to become it.
@@ -77,9 +77,13 @@ pub struct Out {
     /// Pipes that are relayed standard streams, in their order, by the numbers of their files: they go along, others may have them too.
     #[n(4)]
     pub streams: Option<[u64; 3]>,
-    /// A stand-in is to take its place.
+    /// A stand-in is to take its place, or may have to: what that takes is opened before the process is given up.
     #[n(5)]
     pub remains: Option<Remain>,
+    /// As far as is known when it is looked at.
+    #[n(14)]
+    #[cbor(default)]
+    pub place: Place,
     /// [`Said::Moving`] is wanted.
     #[n(6)]
     pub progress: bool,
@@ -105,6 +109,31 @@ pub struct Out {
     /// The user who asks for the move, if not root: the process must be this user's altogether.
     #[n(13)]
     pub user: Option<Creds>,
+    /// A file that a process of the front end will execute where it goes: if there is none of that name, it sees the front end's files.
+    #[n(15)]
+    #[cbor(with = "minicbor::bytes", default, skip_if = "Vec::is_empty")]
+    pub executes: Vec<u8>,
+}
+
+/// The place of a process that leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode)]
+pub enum Place {
+    #[default]
+    #[n(0)]
+    Empty,
+    /// Other processes there need something in that place.
+    #[n(1)]
+    Needed,
+}
+
+impl Place {
+    pub fn needed_if(needed: bool) -> Place {
+        if needed {
+            Place::Needed
+        } else {
+            Place::Empty
+        }
+    }
 }
 
 /// Successors of the daemon, to a mover of the front end.
@@ -159,13 +188,16 @@ pub struct In {
     #[n(1)]
     #[cbor(with = "minicbor::bytes")]
     pub key: Vec<u8>,
-    /// What stands for it is stopped, and is yet to become a vessel: it runs by the mover's leave until [`Order::Go`], or [`Order::Remain`].
+    /// By which it stands there again if it does not come: opened before it is given up.
     #[n(2)]
-    #[cbor(default)]
-    pub asleep: bool,
+    pub remain: Option<Remain>,
     /// As [`Out::user`].
     #[n(3)]
     pub user: Option<Creds>,
+    /// The process may see the node's own files, if it did where it comes from.
+    #[n(4)]
+    #[cbor(default)]
+    pub may_see_node: bool,
 }
 
 /// Take an image, and keep it until what stands for this process can become it.
@@ -238,6 +270,9 @@ pub enum Said {
     /// In, before Rebuilt: the process takes the orphans among its descendants.
     #[n(16)]
     TakesOrphans,
+    /// In: the process needs the front end's files, and there is nothing yet that shows them.
+    #[n(17)]
+    WantsFront,
     /// In: all of it has come.
     #[n(11)]
     Whole,
@@ -264,7 +299,7 @@ impl Said {
             Said::Listening(_) | Said::Ready | Said::Moving(_) | Said::Hold(_) | Said::Looked(_) | Said::Suited(_) => {
                 true
             }
-            Said::Typed(_) | Said::TakesOrphans => true,
+            Said::Typed(_) | Said::TakesOrphans | Said::WantsFront => true,
             Said::Failed(_) | Said::Rebuilt | Said::Left { .. } | Said::Bound | Said::Runs | Said::Goes(_) => false,
             Said::Whole | Said::Lost { .. } | Said::IsHome(_) => false,
         }

@@ -42,8 +42,10 @@ pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
     reach("out looked");
     let mut carrier = Carrier::dial(&order.address, &order.key, word)?;
     reach("out connected");
+    carrier.tell(&super::views::told(order))?;
     // Not being found before it is bound is as good as not being there: it hears that the daemon has gone, and gives up.
     let found = order.heirs.as_ref().map(Found::new).transpose()?;
+    let ready = order.remains.as_ref().map(Ready::new).transpose()?;
     let (mut held, children, _early) = match carry(order, seen, &mut carrier, word) {
         Ok(carried) => carried,
         Err(fault) => {
@@ -56,10 +58,12 @@ pub(super) fn send(order: &Out, word: &mut Word) -> Result<()> {
     // A word of the agent calls it off as well.
     // To look at the agent, which has most descriptors of all, would take longer than the rest.
     let ours = [std::process::id(), std::os::unix::process::parent_id()].map(|pid| Pid(pid as i32));
-    let there =
-        held.is_as_surveyed(&children, &ours).and_then(|()| carrier.hear()).and_then(|_all| held.bind(&children));
+    let there = held.is_as_surveyed(&children, &ours).and_then(|()| carrier.hear()).and_then(|_all| {
+        let streams = relayed(order)?;
+        held.bind(&children).map(|()| Substitute { ready, streams })
+    });
     match there {
-        Ok(()) => leave(order, held, word, &mut carrier, found),
+        Ok(place) => leave(order, (held, place), word, &mut carrier, found),
         Err(fault) => {
             held.go_on()?;
             drop(found);
@@ -80,12 +84,18 @@ fn fails(pid: Pid, why: Fault, word: &mut Word) -> Result<()> {
 /// It cannot run here any more: the other node may let it run, and it is ended here.
 ///
 /// Should this mover end, the agent knows that the process is not here: it is told before the other mover, or finds it noted.
-fn leave(order: &Out, held: Held, word: &mut Word, carrier: &mut Carrier, found: Option<Found>) -> Result<()> {
+fn leave(
+    order: &Out,
+    (held, place): (Held, Substitute),
+    word: &mut Word,
+    carrier: &mut Carrier,
+    found: Option<Found>,
+) -> Result<()> {
     reach("out bound");
-    let locks = held.has_locks();
+    let ends_first = held.must_end_first();
     let noted = !order.home && Note::Bound.write();
     let early = if noted { None } else { Some(word.say(&Said::Bound)) };
-    if !locks {
+    if !ends_first {
         let_run(carrier);
         mark("out has let it go");
         // Where one machine is both nodes the process may run on this processor.
@@ -102,14 +112,14 @@ fn leave(order: &Out, held: Held, word: &mut Word, carrier: &mut Carrier, found:
     let end = told.and_then(|()| what_remains(word));
     reach("out told to end");
     let (come, stopped) = match end {
-        Ok(Some(order)) => remains(held, &order)?,
+        Ok(Some(order)) => remains(held, &order, place)?,
         Ok(None) | Err(_) => match order.remains.as_ref().filter(|_| order.home) {
-            Some(order) => remains(held, order)?,
+            Some(order) => remains(held, order, place)?,
             None => (left(held), false),
         },
     };
     reach("out ended");
-    if locks {
+    if ends_first {
         let_run(carrier);
     }
     let said = Said::Left { come, stopped };
@@ -201,7 +211,8 @@ fn carry(order: &Out, mut seen: Survey, carrier: &mut Carrier, word: &mut Word) 
         true => Ok(()),
         false => Err(Fault::changed("its group or session has changed on the way")),
     };
-    match same().and_then(|()| can_remain(order)).and_then(|()| writer.end()) {
+    let settled = same().and_then(|()| held.locks_can_go()).and_then(|()| can_remain(order));
+    match settled.and_then(|()| writer.end()) {
         Ok(_) => Ok((held, children, early)),
         Err(fault) => held.go_on().and(Err(fault)),
     }
@@ -221,16 +232,28 @@ fn may_leave(word: &mut Word) -> Result<Vec<Pid>> {
     }
 }
 
+/// Files with which a stand-in in the place of the process is made, opened before the process is given up.
+struct Substitute {
+    ready: Option<Ready>,
+    streams: Option<[OwnedFd; 3]>,
+}
+
+/// The standard streams of the process, if what takes its place relays them.
+fn relayed(order: &Out) -> Result<Option<[OwnedFd; 3]>> {
+    let relays = order.remains.as_ref().is_some_and(|remains| remains.ghost.is_some());
+    relays.then(|| streams(order.pid)).transpose()
+}
+
 /// A stand-in takes its place, which is stopped or not. What it was sent since it was written goes with it; what it is sent from now on the stand-in
 /// passes on.
-fn remains(held: Held, order: &Remain) -> Result<(Vec<SigInfo>, bool)> {
-    let ready = Ready::new(order)?;
+fn remains(held: Held, order: &Remain, place: Substitute) -> Result<(Vec<SigInfo>, bool)> {
+    let ready = place.ready.map_or_else(|| Ready::new(order), Ok)?;
     let come = held.come_since()?;
     let stopped = held.was_stopped();
     let done = match &order.ghost {
         None => held.remain(&ready.remains(), &come)?,
         Some(socket) => {
-            let streams = streams(order.pid)?;
+            let streams = place.streams.map_or_else(|| streams(order.pid), Ok)?;
             let streams = streams.each_ref().map(AsFd::as_fd);
             let threads: Vec<String> = held.threads().map(|tid| tid.to_string()).collect();
             let threads = threads.join(",");

@@ -139,13 +139,28 @@ pub fn in_the_way(pid: Pid) -> Result<Option<String>> {
     let left = |line: &str| u64::from_str_radix(line.strip_prefix("CapBnd:")?.trim(), 16).ok();
     // By which a stand-in makes the children that its process has made.
     let can_fork = status.lines().find_map(left).is_none_or(|left| has(left, CHECKPOINT_RESTORE));
+    let effective = |line: &str| line.strip_prefix("Uid:")?.split_whitespace().nth(1)?.parse().ok();
     let why = match () {
         () if !can_fork => "has given up CAP_CHECKPOINT_RESTORE for good",
         () if status.contains("\nNoNewPrivs:\t1") => "has no_new_privs set",
         () if namespace(&pid.to_string()) != namespace("self") => "lives in a mount namespace of its own",
-        () => return Ok(None),
+        () => return status.lines().find_map(effective).map_or(Ok(None), open_to_its_user),
     };
     Ok(Some(why.to_owned()))
+}
+
+/// Why a user would come to the memory of a program of shoal's in the place of a process of theirs, though they may not read its file: what the machine
+/// lets them, in words (proc_sys_fs(5); linux: `would_dump`). `uid`: the effective one of the process. Called by the agent before anything is to arrive.
+///
+/// # Errors
+/// What reading the setting says.
+pub fn open_to_its_user(uid: u32) -> Result<Option<String>> {
+    const ROOT: u32 = 0;
+    let setting = format!("{PROC}/sys/fs/suid_dumpable");
+    let value = fs::read_to_string(&setting).map_err(|e| Fault::io(&e, format!("read {setting}")))?;
+    // Root could look into it in any case.
+    let is_open = value.trim() == "1" && uid != ROOT;
+    Ok(is_open.then(|| "could be looked into by its user, as fs.suid_dumpable is 1".to_owned()))
 }
 
 #[cfg(test)]

@@ -20,28 +20,59 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use vocab::{Fault, Pid, Result};
 
 /// Takes the image and makes the process what it says; lets it run when the other mover or the agent says so. Otherwise it is killed, or a
-/// stand-in takes its place.
+/// stand-in takes its place. What can be wanting for that is opened before what stands there is touched.
 pub(super) fn receive(order: &In, word: &mut Word) -> Result<()> {
-    let there = match order.asleep {
-        true => match run_until_told(order.pid, word)? {
-            Told::Remain(order) => return give_back(&order),
-            Told::Go(roused) => There::Roused(roused),
-        },
-        false => There::Process(order.pid),
-    };
-    match take(order, there, word) {
-        Ok(taken) => run(order.pid, taken, word),
-        Err(failed) => given_up(*failed, word),
+    let again = order.remain.as_ref().map(Ready::new).transpose()?;
+    let (listener, has) = (sock::tcp_listen_anywhere()?, here()?);
+    reach("in prepared");
+    let Some(there) = vessel(order.pid, word, again.as_ref())? else { return Ok(()) };
+    let again = again.as_ref();
+    match take(order, there, (&listener, &has), word) {
+        Ok(taken) => run(order.pid, taken, word, again),
+        Err(failed) => given_up(*failed, word, again),
     }
 }
 
-/// A process that is a vessel, and that nobody moves: a stand-in takes its place.
+/// Waits until the process is a vessel. `None`: nobody wants it, and it stands there again.
+fn vessel(pid: Pid, word: &mut Word, again: Option<&Ready>) -> Result<Option<There>> {
+    loop {
+        match word.wait()? {
+            Order::Go => return Ok(Some(There::Process(pid))),
+            Order::Rouse => {
+                return match run_until_told(pid, word)? {
+                    Told::Remain(order) => stand_again(pid, &order, again).map(|()| None),
+                    Told::Go(roused) => Ok(Some(There::Roused(roused))),
+                }
+            }
+            Order::Remain(order) => return stand_again(pid, &order, again).map(|()| None),
+            // Nothing has begun, or nothing is stopped.
+            Order::Off | Order::Woken => {}
+            other => return Err(Fault::wire(format!("the agent says {other:?}"))),
+        }
+    }
+}
+
+/// A vessel that nobody moves: a stand-in takes its place.
+fn stand_again(pid: Pid, order: &Remain, again: Option<&Ready>) -> Result<()> {
+    let vessel = Vessel::take(pid)?;
+    with(order, again, |ready| vessel.remain(&ready.remains()))
+}
+
+/// With what was opened before, if anything was.
+fn with(order: &Remain, again: Option<&Ready>, done: impl FnOnce(&Ready) -> Result<()>) -> Result<()> {
+    match again {
+        Some(ready) => done(ready),
+        None => done(&Ready::new(order)?),
+    }
+}
+
+/// The same for a mover that was started for it.
 pub(super) fn give_back(order: &Remain) -> Result<()> {
-    Vessel::take(order.pid)?.remain(&Ready::new(order)?.remains())
+    stand_again(order.pid, order, None)
 }
 
 /// All of it is there, and the other mover knows.
-fn run(pid: Pid, (rebuilt, pending, mut carrier): Taken, word: &mut Word) -> Result<()> {
+fn run(pid: Pid, (rebuilt, pending, mut carrier): Taken, word: &mut Word, again: Option<&Ready>) -> Result<()> {
     // The agent runs as soon as it is told, and before this: so the other mover has its time first.
     if carrier.soon() && Note::Runs.write() {
         return go_on(pid, rebuilt, pending.map(|pending| (pending, Box::new(carrier))), word);
@@ -56,7 +87,7 @@ fn run(pid: Pid, (rebuilt, pending, mut carrier): Taken, word: &mut Word) -> Res
             word.say(&Said::Runs)?;
             pending.map(|pending| (pending, carrier))
         }
-        By::Nobody(order) => return rebuilt.remain(&Ready::new(&order)?.remains()),
+        By::Nobody(order) => return with(&order, again, |ready| rebuilt.remain(&ready.remains())),
     };
     go_on(pid, rebuilt, rest, word)
 }
@@ -101,8 +132,7 @@ enum Left {
 }
 
 impl Left {
-    fn remain(self, order: &Remain) -> Result<()> {
-        let ready = Ready::new(order)?;
+    fn remain(self, ready: &Ready) -> Result<()> {
         match self {
             Left::Untouched(there) => there.take()?.remain(&ready.remains()),
             Left::Vessel(vessel) => vessel.remain(&ready.remains()),
@@ -127,30 +157,33 @@ impl Failed {
 type Taken = (Rebuilt, Option<Pending>, Carrier);
 
 /// The agent is told why, unless it has said itself that nobody wants it; then it says what takes the place of what there is, or ends this mover.
-fn given_up(failed: Failed, word: &mut Word) -> Result<()> {
+fn given_up(failed: Failed, word: &mut Word, again: Option<&Ready>) -> Result<()> {
     let Failed { fault, left } = failed;
     reach("in gives up");
     word.say(&Said::Failed(fault))?;
     loop {
         match word.wait()? {
-            Order::Remain(order) => return left.remain(&order),
+            Order::Remain(order) => return with(&order, again, |ready| left.remain(ready)),
             // Said before it was heard of the failure.
-            Order::Off | Order::Go | Order::Woken => {}
+            Order::Off | Order::Go | Order::Woken | Order::Rouse => {}
             other => return Err(Fault::wire(format!("the agent says {other:?}"))),
         }
     }
 }
 
 /// Up to where the other mover knows that all of it is there.
-fn take(order: &In, there: There, word: &mut Word) -> std::result::Result<Taken, Box<Failed>> {
-    // What can be done before the process stands still.
-    let (listener, has) = match listen(word).and_then(|listener| Ok((listener, here()?))) {
-        Ok(both) => both,
-        Err(fault) => return Err(Failed::with(Left::Untouched(there))(fault)),
-    };
+fn take(
+    order: &In,
+    there: There,
+    (listener, has): (&OwnedFd, &[u8]),
+    word: &mut Word,
+) -> std::result::Result<Taken, Box<Failed>> {
+    if let Err(fault) = listens(listener, word) {
+        return Err(Failed::with(Left::Untouched(there))(fault));
+    }
     let mut vessel = there.take().map_err(Failed::with(Left::Untouched(There::Process(order.pid))))?;
     vessel.has_streams_alone();
-    let coming = match early(order, &listener, &has, &mut vessel, word) {
+    let coming = match early(order, listener, has, &mut vessel, word) {
         Ok(coming) => coming,
         Err(fault) => return Err(Failed::with(Left::Vessel(vessel))(fault)),
     };
@@ -183,9 +216,12 @@ fn take(order: &In, there: There, word: &mut Word) -> std::result::Result<Taken,
 
 pub(super) fn listen(word: &mut Word) -> Result<OwnedFd> {
     let listener = sock::tcp_listen_anywhere()?;
+    listens(&listener, word).map(|()| listener)
+}
+
+fn listens(listener: &OwnedFd, word: &mut Word) -> Result<()> {
     reach("in listening");
-    word.say(&Said::Listening(sock::local_address(listener.as_fd())?.port()))?;
-    Ok(listener)
+    word.say(&Said::Listening(sock::local_address(listener.as_fd())?.port()))
 }
 
 /// What comes while the process runs, and all but the pages of the rest.
@@ -195,6 +231,7 @@ fn early(order: &In, listener: &OwnedFd, has: &[u8], vessel: &mut Vessel, word: 
     super::hurry(false);
     let asked = Asked::now()?;
     carrier.tell(has)?;
+    super::views::enter(&carrier.hear()?, order, vessel, word)?;
     let mut begun = vessel.early(carrier, Some(asked), super::rest)?.with_terminal_of(order.pid);
     vessel.bell().map_or(Ok(()), |bell| hold(bell, word))?;
     super::hurry(false);

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arena;
+mod gate;
 mod lifted;
 pub mod loan;
 mod rights;

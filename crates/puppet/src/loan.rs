@@ -2,6 +2,7 @@
 //! given up, as it is by any stop.
 
 use crate::arena::{Arena, CODE_LENGTH, ONE_TILE};
+use crate::gate;
 use crate::lifted::Lifted;
 use crate::rights;
 use crate::script::{Outcome, Script, CODE};
@@ -11,10 +12,10 @@ use kern::areas::Area;
 use kern::ptrace::{self, Halt, Regs, USER_CS};
 use kern::remote_memory::RemoteMemory;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 use vocab::{Fault, Result, Sig};
 
-/// While it is out no signal but SIGKILL and SIGSTOP reaches the thread, and of a SIGSTOP it is noted that it came ([`Stopped::take_stop`]).
+/// While it is out no signal but SIGKILL, SIGSTOP and SIGTRAP reaches the thread. Of a SIGSTOP it is noted that it came ([`Stopped::take_stop`]); a SIGTRAP that was sent
+/// waits again when it is given back.
 ///
 /// Dropped, it is given back: whoever fails half-way leaves the thread as it was.
 #[must_use = "a loan that is dropped is given back"]
@@ -31,6 +32,9 @@ pub struct Loan<'a> {
     owed: bool,
 }
 
+/// Stops on the way to a trap; a few are usual.
+const MOST_SIGNALS: u32 = 100;
+
 /// A function of the vdso takes some hundred.
 const MOST_STEPS: u32 = 10_000;
 
@@ -39,6 +43,7 @@ const ALL_BUT_TRAP: u64 = !(1 << (libc::SIGTRAP - 1));
 
 /// How a thread goes on.
 type Resume = fn(vocab::Pid) -> std::result::Result<(), i32>;
+const GO_ON: Resume = |tid| ptrace::go_on(tid, None);
 
 impl<'a> Loan<'a> {
     /// `areas`: the mappings of the process, of which the vdso has the `syscall` instruction that is used.
@@ -46,7 +51,7 @@ impl<'a> Loan<'a> {
     /// # Errors
     /// `Unsupported` for a 32-bit program, or one without a vdso.
     pub fn take(thread: &'a Stopped, memory: &'a RemoteMemory, areas: &[Area]) -> Result<Loan<'a>> {
-        let gate = find_gate(memory, areas)?;
+        let gate = gate::find(memory, areas)?;
         Loan::take_at(thread, memory, gate)
     }
 
@@ -159,15 +164,14 @@ impl<'a> Loan<'a> {
         loop {
             match wait(tid).map_err(|errno| failed(tid, errno, "wait for a call to be interrupted"))? {
                 Halt::Trap | Halt::Group(_) => return self.thread.regs().map(|regs| regs.rax as i64),
-                Halt::Signal(sig) if i32::from(sig.number()) == libc::SIGTRAP => {
+                Halt::Signal(Sig::TRAP) if self.thread.has_trapped()? => {
                     return self.thread.regs().map(|regs| regs.rax as i64)
                 }
                 // The interruption is yet to come.
-                Halt::Signal(Sig::STOP) => self.thread.meets(Sig::STOP),
+                Halt::Signal(sig) => self.withholds(sig, GO_ON).map_err(|errno| failed(tid, errno, "the going on"))?,
                 Halt::Exiting | Halt::Ended(_) => return Err(failed(tid, libc::ESRCH, "a call in place")),
                 other => return Err(Fault::bug(format!("a call that was to be interrupted brought {other:?}"))),
             }
-            ptrace::go_on(tid, None).map_err(|errno| failed(tid, errno, "the going on"))?;
         }
     }
 
@@ -179,7 +183,7 @@ impl<'a> Loan<'a> {
         let rdi = arena.put(self.memory, &ONE_TILE)?;
         let regs = Regs { rdi, rip: arena.use_tiles(), orig_rax: u64::MAX, ..self.saved };
         self.thread.set_regs(&regs)?;
-        self.until_trap(|tid| ptrace::go_on(tid, None))
+        self.until_trap(GO_ON)
     }
 
     /// The thread goes on by itself until the function that it is in has returned: `slot` is where on its stack the address is to which it does, `trap` that of an `int3`.
@@ -192,7 +196,7 @@ impl<'a> Loan<'a> {
         let mut to = [0; 8];
         self.memory.read(slot, &mut to)?;
         self.memory.write(slot, &trap.to_le_bytes())?;
-        let went = self.until_trap(|tid| ptrace::go_on(tid, None));
+        let went = self.until_trap(GO_ON);
         self.memory.write(slot, &to)?;
         went?;
         let regs = self.thread.regs()?;
@@ -289,37 +293,62 @@ impl<'a> Loan<'a> {
     /// # Errors
     /// That of the first call which must not fail and did; `Gone` when the thread was killed.
     pub fn run(&mut self, arena: Arena, script: Script) -> Result<Outcome> {
-        let image = script.image()?;
-        for (at, bytes) in &image {
-            self.memory.write(*at, bytes)?;
+        let mut script = script;
+        let (data_at, data) = script.data()?;
+        self.memory.write(data_at, data)?;
+        let mut data = vec![0; data.len()];
+        let mut next = Some(0);
+        while let Some(from) = next {
+            let (at, table) = script.table(from);
+            self.memory.write(at, &table)?;
+            self.run_table(arena, at)?;
+            let mut table = vec![0; script.table_length(from)];
+            self.memory.read(at, &mut table)?;
+            next = script.take_results(from, &table)?;
         }
-        let regs = Regs { rip: arena.base(), rbx: image[0].0, orig_rax: u64::MAX, ..self.saved };
-        self.thread.set_regs(&regs)?;
-        self.until_trap(|tid| ptrace::go_on(tid, None))?;
-        let done = arena.base() + CODE.len() as u64;
-        let rip = self.thread.regs()?.rip;
-        if rip != done {
-            return Err(Fault::bug(format!("a script ended at {rip:#x} instead of {done:#x}")));
-        }
-        let mut table = vec![0; script.table_length()];
-        let mut data = vec![0; script.data_length()];
-        self.memory.read(image[0].0, &mut table)?;
-        self.memory.read(image[1].0, &mut data)?;
-        script.take_results(&table, data)
+        self.memory.read(data_at, &mut data)?;
+        Ok(script.outcome(data))
     }
 
-    fn until_trap(&mut self, resume: impl Fn(vocab::Pid) -> std::result::Result<(), i32>) -> Result<()> {
+    fn run_table(&mut self, arena: Arena, table: u64) -> Result<()> {
+        let regs = Regs { rip: arena.base(), rbx: table, orig_rax: u64::MAX, ..self.saved };
+        self.thread.set_regs(&regs)?;
+        self.until_trap(GO_ON)?;
+        let done = arena.base() + CODE.len() as u64;
+        match self.thread.regs()?.rip {
+            rip if rip == done => Ok(()),
+            rip => Err(Fault::bug(format!("a script ended at {rip:#x} instead of {done:#x}"))),
+        }
+    }
+
+    fn until_trap(&mut self, resume: Resume) -> Result<()> {
         let tid = self.thread.tid();
-        loop {
-            resume(tid).map_err(|errno| failed(tid, errno, "the going on"))?;
-            match wait(tid).map_err(|errno| failed(tid, errno, "wait for a trap"))? {
-                Halt::Signal(sig) if i32::from(sig.number()) == libc::SIGTRAP => return Ok(()),
-                Halt::Signal(Sig::STOP) => self.thread.meets(Sig::STOP),
-                Halt::Signal(sig) => return Err(Fault::bug(format!("a lent thread got {sig}"))),
+        resume(tid).map_err(|errno| failed(tid, errno, "the going on"))?;
+        // Of those that one thread can have, each is met once; but in front of a SIGTRAP that was sent the same comes again and again (ODDITY faults-while-traced).
+        for _ in 0..MOST_SIGNALS {
+            let went = match wait(tid).map_err(|errno| failed(tid, errno, "wait for a trap"))? {
+                Halt::Signal(Sig::TRAP) if self.thread.has_trapped()? => return Ok(()),
+                Halt::Signal(sig) => self.withholds(sig, resume),
                 // An interruption or the stop of its process that was still on its way.
-                Halt::Trap | Halt::Group(_) | Halt::Event(_) => {}
+                Halt::Trap | Halt::Group(_) | Halt::Event(_) => resume(tid),
                 Halt::Exiting | Halt::Ended(_) => return Err(failed(tid, libc::ESRCH, "a call in place")),
+            };
+            went.map_err(|errno| failed(tid, errno, "the going on"))?;
+        }
+        Err(Fault::refused(format!(
+            "thread {tid} blocks a SIGTRAP that was sent and the signal of a fault, and both wait"
+        )))
+    }
+
+    /// The thread goes on without a signal that is not to reach it. All others are blocked, and one that comes all the same is queued again (linux: `ptrace_signal`).
+    fn withholds(&self, sig: Sig, resume: Resume) -> std::result::Result<(), i32> {
+        match sig {
+            Sig::STOP | Sig::TRAP => {
+                self.thread.meets(sig);
+                resume(self.thread.tid())
             }
+            // Its instruction was executed, or its next trap would not wait already.
+            sig => ptrace::go_on(self.thread.tid(), Some(sig)),
         }
     }
 
@@ -329,7 +358,7 @@ impl<'a> Loan<'a> {
     /// # Errors
     /// The errno of the call; `Gone` when the thread was killed.
     pub fn execute(mut self, arena: Arena, number: i64, args: [u64; 6]) -> Result<()> {
-        self.executes((arena.one_call(), |tid| ptrace::go_on(tid, None)), number, args)
+        self.executes((arena.one_call(), GO_ON), number, args)
     }
 
     /// The same, with no arena: that is others' memory too, and nothing of ours may stay in it.
@@ -361,7 +390,7 @@ impl<'a> Loan<'a> {
                     self.owed = false;
                     return Ok(());
                 }
-                Halt::Signal(sig) if i32::from(sig.number()) == libc::SIGTRAP => {
+                Halt::Signal(Sig::TRAP) if self.thread.has_trapped()? => {
                     return Err(Fault::sys(-(self.thread.regs()?.rax as i64) as i32, "execute another program"));
                 }
                 Halt::Exiting | Halt::Ended(_) => return Err(done(libc::ESRCH)),
@@ -386,6 +415,7 @@ impl<'a> Loan<'a> {
         }
         let extended = self.extended.take().map_or(Ok(()), |extended| rights::set(self.thread.tid(), &extended));
         let all = extended.and_then(|()| self.thread.set_regs(&self.saved));
+        self.thread.hand_back_trap();
         all.and_then(|()| self.thread.set_sigmask(self.mask)).inspect_err(|_| {
             // With what the scripts have left in its registers it must not run: it would do something else than its program says.
             let _gone_already = kern::signal::send(self.thread.tid(), Sig::KILL);
@@ -399,29 +429,6 @@ impl Drop for Loan<'_> {
         let _gone = self.restore();
     }
 }
-
-/// A `syscall` instruction in the vdso: where time cannot be told without the kernel it calls it (linux: arch/x86/entry/vdso).
-pub fn find_gate(memory: &RemoteMemory, areas: &[Area]) -> Result<u64> {
-    let vdso = areas.iter().find(|area| area.path == b"[vdso]");
-    let vdso = vdso.ok_or_else(|| Fault::new(vocab::Kind::Unsupported, "a process without a vdso"))?;
-    // Mostly it is where it was found last, in another process.
-    let known = KNOWN_GATE.load(Ordering::Relaxed);
-    let mut two = [0; 2];
-    if known + 2 <= vdso.length() && memory.read(vdso.start + known, &mut two).is_ok() && two == CALL {
-        return Ok(vdso.start + known);
-    }
-    let mut bytes = vec![0; vdso.length() as usize];
-    memory.read(vdso.start, &mut bytes)?;
-    let at = bytes.windows(2).position(|two| two == CALL);
-    let at = at.ok_or_else(|| Fault::new(vocab::Kind::Unsupported, "a vdso without a system call"))? as u64;
-    KNOWN_GATE.store(at, Ordering::Relaxed);
-    Ok(vdso.start + at)
-}
-
-/// The instruction `syscall`.
-const CALL: [u8; 2] = [0x0f, 0x05];
-/// Where it is behind the beginning of a vdso.
-static KNOWN_GATE: AtomicU64 = AtomicU64::new(0);
 
 #[cfg(test)]
 mod tests {

@@ -3,6 +3,7 @@
 //! One call by single step costs the tracer about 8 us, a call of a script a tenth of a microsecond besides the call itself.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use vocab::{Fault, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -43,7 +44,7 @@ const END: u64 = u64::MAX;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot(usize);
 
-/// A script under construction, for an arena at a known address.
+/// A script under construction, for an arena at a known address. It may have any number of calls: as many as the arena has room for are made in one go.
 pub struct Script {
     /// Where the table begins in the puppet.
     base: u64,
@@ -61,10 +62,9 @@ impl Script {
         Script { base, data_base, end, lines: Vec::new(), what: Vec::new(), data: Vec::new() }
     }
 
-    /// Do the table, with the line that ends it, and the data fit?
-    fn fits(&self) -> bool {
-        let table = self.base + (self.lines.len() + 1) as u64 * LINE;
-        table <= self.data_base && self.data_base + self.data.len() as u64 <= self.end
+    /// So many calls are executed in one go, beside the line that ends a table.
+    fn at_once(&self) -> usize {
+        ((self.data_base - self.base) / LINE).saturating_sub(1).max(1) as usize
     }
 
     /// Adds a call that must succeed; `what` names it when it does not.
@@ -111,33 +111,66 @@ impl Script {
         self.bytes(&vec![0; length])
     }
 
-    /// Table and data as they are written, with the addresses at which.
-    pub(crate) fn image(&self) -> Result<[(u64, Vec<u8>); 2]> {
-        if !self.fits() {
-            return Err(Fault::bug(format!("a script of {} calls does not fit its arena", self.lines.len())));
+    /// The data as they are written, with the address at which.
+    ///
+    /// # Errors
+    /// `Bug` when they do not fit: long data go by several scripts.
+    pub(crate) fn data(&self) -> Result<(u64, &[u8])> {
+        match self.data_base + self.data.len() as u64 <= self.end {
+            true => Ok((self.data_base, &self.data)),
+            false => Err(Fault::bug(format!("a script's {} bytes of data do not fit its arena", self.data.len()))),
         }
-        let mut table = self.lines.as_bytes().to_vec();
-        table.extend_from_slice(&END.to_ne_bytes());
-        Ok([(self.base, table), (self.data_base, self.data.clone())])
     }
 
-    pub(crate) fn take_results(self, table: &[u8], data: Vec<u8>) -> Result<Outcome> {
-        let lines = <[Line]>::ref_from_bytes(table).map_err(|_| Fault::bug("a table of calls has another size"))?;
-        for (line, what) in lines.iter().zip(&self.what) {
+    /// The calls from number `from` on that are executed in one go: their table, and where it is written.
+    pub(crate) fn table(&self, from: usize) -> (u64, Vec<u8>) {
+        let part = &self.lines[self.part(from)];
+        let mut lines = part.to_vec();
+        for line in lines.iter_mut().filter(|line| line.copy_to != 0) {
+            // A result that a later part wants is put there by [`Script::take_results`].
+            let to = line.copy_to - self.base;
+            let is_here = self.part(from).contains(&((to / LINE) as usize));
+            line.copy_to = if is_here { line.copy_to - from as u64 * LINE } else { 0 };
+        }
+        let mut table = lines.as_bytes().to_vec();
+        table.extend_from_slice(&END.to_ne_bytes());
+        (self.base, table)
+    }
+
+    fn part(&self, from: usize) -> Range<usize> {
+        from..self.lines.len().min(from + self.at_once())
+    }
+
+    /// Bytes of the table of a part, without its end.
+    pub(crate) fn table_length(&self, from: usize) -> usize {
+        self.part(from).len() * LINE as usize
+    }
+
+    /// The table of a part as it is when its calls have been made. `None` when all have; else the number of the first call of the next part.
+    ///
+    /// # Errors
+    /// That of a call which must not fail and did.
+    pub(crate) fn take_results(&mut self, from: usize, table: &[u8]) -> Result<Option<usize>> {
+        let done = <[Line]>::ref_from_bytes(table).map_err(|_| Fault::bug("a table of calls has another size"))?;
+        let part = self.part(from);
+        for (number, line) in part.clone().zip(done) {
             if line.strict != 0 && (-4095..0).contains(&line.result) {
-                return Err(Fault::sys(-line.result as i32, what.clone().into_owned()));
+                return Err(Fault::sys(-line.result as i32, self.what[number].clone().into_owned()));
+            }
+            self.lines[number].result = line.result;
+            let to = self.lines[number].copy_to.checked_sub(self.base);
+            let wants = to.map(|to| ((to / LINE) as usize, ((to % LINE) / 8) as usize));
+            if let Some((wants, word)) = wants.filter(|(wants, _)| *wants >= part.end) {
+                self.lines[wants].args[word - 1] = line.result as u64;
             }
         }
-        let results = lines.iter().map(|line| line.result).collect();
-        Ok(Outcome { results, data_base: self.data_base, data })
+        Ok(Some(part.end).filter(|next| *next < self.lines.len()))
     }
 
-    pub(crate) fn table_length(&self) -> usize {
-        self.lines.len() * LINE as usize
-    }
-
-    pub(crate) fn data_length(&self) -> usize {
-        self.data.len()
+    /// `data`: as they are when all calls have been made.
+    pub(crate) fn outcome(self, data: Vec<u8>) -> Outcome {
+        let results = self.lines.iter().map(|line| line.result).collect();
+        Outcome { results, data_base: self.data_base, data }
     }
 }
 
@@ -163,5 +196,41 @@ impl Outcome {
     /// The same, as a value of plain numbers.
     pub fn value<T: FromBytes>(&self, address: u64) -> Result<T> {
         T::read_from_bytes(self.data(address, size_of::<T>())).map_err(|_| Fault::bug("a result of another size"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An arena of three calls, which a script of eight has in three parts.
+    #[test]
+    fn results_reach_calls_of_the_same_part_and_of_later_ones() {
+        let mut script = Script::new(0x1000, 0x1000 + 4 * LINE, 0x2000);
+        let slots: Vec<Slot> = (0..8).map(|number| script.attempt(number, &[])).collect();
+        script.pass(slots[0], slots[2], 1);
+        script.pass(slots[1], slots[7], 0);
+        let (mut from, mut parts) = (0, 0);
+        loop {
+            let (at, mut table) = script.table(from);
+            assert_eq!(at, 0x1000);
+            table.truncate(script.table_length(from));
+            let lines = <[Line]>::mut_from_bytes(&mut table).expect("lines");
+            if from == 0 {
+                assert_eq!((lines[0].copy_to, lines[1].copy_to), (0x1000 + 2 * LINE + 16, 0));
+            }
+            if from == 6 {
+                assert_eq!(lines[1].args[0], 101);
+            }
+            lines.iter_mut().for_each(|line| line.result = 100 + line.number as i64);
+            parts += 1;
+            match script.take_results(from, &table).expect("no failure") {
+                Some(next) => from = next,
+                None => break,
+            }
+        }
+        assert_eq!(parts, 3);
+        let outcome = script.outcome(Vec::new());
+        assert_eq!(outcome.result(slots[7]), 107);
     }
 }

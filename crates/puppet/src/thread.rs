@@ -28,6 +28,8 @@ pub struct Stopped {
     group: Option<Sig>,
     /// A SIGSTOP was taken from it.
     met_stop: Cell<bool>,
+    /// So was a SIGTRAP that somebody has sent.
+    met_trap: Cell<bool>,
     here: PhantomData<*const ()>,
 }
 
@@ -123,12 +125,19 @@ impl Running {
         self.stopped_by(|tid| wait_beside(tid, others))
     }
 
+    /// Where a thread stops with the signal of a fault still to be taken, the kernel delivers that first: the handler is told of the fault by registers that no
+    /// lent call has touched (`uc_mcontext`: the trap, its error and its address).
     fn stopped_by(self, wait: impl Fn(Pid) -> std::result::Result<Halt, i32>) -> Result<Stopped> {
+        let takes_a_fault = |tid| ptrace::takes_a_fault(tid).map_err(|errno| failed(tid, errno, "look at the signals"));
         loop {
             let sig = match wait(self.tid).map_err(|errno| failed(self.tid, errno, "wait for a stop"))? {
+                Halt::Trap | Halt::Group(_) if takes_a_fault(self.tid)? => None,
                 Halt::Trap => return Ok(Stopped::new(self.tid, None)),
                 Halt::Group(sig) => return Ok(Stopped::new(self.tid, Some(sig))),
-                Halt::Signal(sig) => Some(sig),
+                Halt::Signal(sig) => {
+                    self.interrupt()?;
+                    Some(sig)
+                }
                 Halt::Event(_) => None,
                 Halt::Exiting => {
                     let _ends_anyway = ptrace::detach(self.tid, None);
@@ -186,7 +195,7 @@ fn wait_beside(tid: Pid, others: &[Pid]) -> std::result::Result<Halt, i32> {
 
 impl Stopped {
     fn new(tid: Pid, group: Option<Sig>) -> Stopped {
-        Stopped { tid, group, met_stop: Cell::new(false), here: PhantomData }
+        Stopped { tid, group, met_stop: Cell::new(false), met_trap: Cell::new(false), here: PhantomData }
     }
 
     /// A thread that a traced one has made (`follow`): it stops before its first instruction.
@@ -203,10 +212,28 @@ impl Stopped {
         self.group
     }
 
-    /// What reaches it while it is lent: of the signals that can only SIGSTOP does. That is its tracer's then, and would be lost.
+    /// What reaches it while it is lent: of the signals that can only SIGSTOP does, and a SIGTRAP that was sent. They are its tracer's then, and would be lost.
     pub(crate) fn meets(&self, sig: Sig) {
-        if sig == Sig::STOP {
-            self.met_stop.set(true);
+        match sig {
+            Sig::STOP => self.met_stop.set(true),
+            Sig::TRAP => self.met_trap.set(true),
+            _ => {}
+        }
+    }
+
+    /// Does it stand still in front of a trap of its own? SIGTRAP is not blocked while it is lent: one that was sent is its tracer's too.
+    ///
+    /// # Errors
+    /// `Gone`.
+    pub(crate) fn has_trapped(&self) -> Result<bool> {
+        let taken = ptrace::about_to_take(self.tid);
+        taken.map(|info| ptrace::is_caused(&info)).map_err(|errno| failed(self.tid, errno, "look at a trap"))
+    }
+
+    /// A SIGTRAP that was taken from it is sent again. Its sender is the caller then.
+    pub(crate) fn hand_back_trap(&self) {
+        if self.met_trap.take() {
+            let _gone_already = kern::signal::send_to_traced(self.tid, Sig::TRAP);
         }
     }
 
@@ -361,6 +388,7 @@ impl Stopped {
 
     /// Gives it up, with a signal delivered. It runs on, unless its process is stopped.
     pub fn release(self, sig: Option<Sig>) -> Result<()> {
+        self.hand_back_trap();
         let tid = self.tid;
         std::mem::forget(self);
         ptrace::detach(tid, sig).map_err(|errno| failed(tid, errno, "end the trace"))
@@ -369,6 +397,7 @@ impl Stopped {
 
 impl Drop for Stopped {
     fn drop(&mut self) {
+        self.hand_back_trap();
         let _gone_already = ptrace::detach(self.tid, None);
     }
 }

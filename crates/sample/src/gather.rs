@@ -18,7 +18,7 @@ use kern::sock;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use vocab::errno::EAGAIN;
+use vocab::errno::{EAGAIN, ECONNREFUSED};
 use vocab::Result;
 
 /// Bytes of one answer, at most: of a concentrator of a thousand nodes.
@@ -297,7 +297,7 @@ impl Up {
         let wanted = Interest::READ | Interest::WRITE;
         let made = made.and_then(|fd| round.poller.add(fd.as_fd(), number, wanted).map(|()| fd));
         match (made, &self.from.address) {
-            (Err(fault), _) => self.close(reason(&fault)),
+            (Err(fault), _) => self.close(self.unreachable(&fault)),
             (Ok(fd), Address::Tcp(_)) => self.line = Line::Dialling { fd, since_us: round.now },
             (Ok(fd), Address::Unix(_)) => self.opened(fd, number, round),
         }
@@ -342,7 +342,7 @@ impl Up {
             Line::Dialling { fd, since_us } => match sock::tcp_finish(fd.as_fd()) {
                 Ok(true) => self.opened(fd, event.token, round),
                 Ok(false) => self.line = Line::Dialling { fd, since_us },
-                Err(fault) => self.close(reason(&fault)),
+                Err(fault) => self.close(self.unreachable(&fault)),
             },
             Line::Open(fd) => {
                 self.line = Line::Open(fd);
@@ -383,6 +383,16 @@ impl Up {
                 self.heard();
             }
             (_, false, _) => self.close("it says what was not asked".into()),
+        }
+    }
+
+    /// A monitor as shipped listens for its own machine alone, so a refused connection is mostly that.
+    fn unreachable(&self, fault: &vocab::Fault) -> String {
+        match &self.from.address {
+            Address::Tcp(address) if fault.root_errno() == ECONNREFUSED && !address.ip().is_loopback() => format!(
+                "no monitor listens at {address} (mon_listen = \"0.0.0.0\" in the configuration file of that machine has it listen there)"
+            ),
+            _ => reason(fault),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The init of the whole sandbox: makes the bridge and the machines, starts their daemons in order, then the command.
 
 use crate::control::{Action, Control, Stage};
-use crate::layout::{self, Host, KEY, PORT, RUN_DIR, SHARED_DIR};
+use crate::layout::{self, Host, KEY, NODE_FILES, PORT, RUN_DIR, SHARED_DIR};
 use crate::machine::{self, Chaos, Machine};
 use crate::talk::{Talk, Word};
 use crate::{places, watch, Plan};
@@ -79,16 +79,34 @@ fn logs_directory(plan: &Plan) -> Result<PathBuf> {
     }
 }
 
+/// Settings for this machine: lines for all nodes, or, of lines that begin with the number of a node, or `front`, and a colon, those of this one.
+fn settings_of(settings: &str, machine: &str) -> String {
+    let of = |line: &str| match line.split_once(':') {
+        Some((node, rest)) if node == "front" || node.parse::<u32>().is_ok() => {
+            (node == machine).then(|| rest.to_owned())
+        }
+        _ => (machine != "front").then(|| line.to_owned()),
+    };
+    settings.lines().filter_map(of).map(|line| line + "\n").collect()
+}
+
 /// The configuration file of a machine's daemon.
 fn config(host: Host, plan: &Plan, cgroup: &Path) -> String {
     let lost_after = plan.lost_after.unwrap_or(Duration::from_secs(5)).as_secs_f64();
     let front = Host::Front.address();
-    let head = format!("key = \"{KEY}\"\nrun_dir = \"{RUN_DIR}\"\nmon_listen = \"0.0.0.0\"\n\n");
+    let head =
+        format!("key = \"{KEY}\"\nrun_dir = \"{RUN_DIR}\"\nmon_listen = \"0.0.0.0\"\nbpfs = \"{NODE_FILES}\"\n\n");
     match host {
-        Host::Front => format!("{head}[front]\nlisten = \"{front}:{PORT}\"\nlost_after = {lost_after:?}\n"),
+        Host::Front => format!(
+            "{head}[front]\nlisten = \"{front}:{PORT}\"\nlost_after = {lost_after:?}\nstate_dir = \"{RUN_DIR}/state\"\n{}",
+            settings_of(&plan.settings, "front")
+        ),
         Host::Node(number) => format!(
-            "{head}[node]\nfront = \"{front}:{PORT}\"\nnumber = {number}\ncgroup = \"{}\"\nlost_grace = {lost_after:?}\n",
-            cgroup.display()
+            "{head}[node]\nfront = \"{front}:{PORT}\"\nnumber = {number}\ncgroup = \"{}\"\nlost_grace = {lost_after:?}\n\
+             reboot = \"\"\nhalt = \"\"\npower_off = \"\"\n{}{}",
+            cgroup.display(),
+            if plan.bare { "view = \"front\"\n" } else { "" },
+            settings_of(&plan.settings, &number.to_string())
         ),
     }
 }
@@ -142,11 +160,12 @@ impl Cluster {
                 let Ok(terminal) = terminal else { ns::exit(1) };
                 let (nodes, command) = (birth.plan.nodes, birth.plan.command.clone());
                 let (talk, blocked) = (theirs, birth.blocked);
-                let clocks = birth.plan.clocks;
+                let (clocks, bare) = (birth.plan.clocks, birth.plan.bare);
                 let machine = Machine {
                     host,
                     nodes,
                     clocks,
+                    bare,
                     talk,
                     cgroup,
                     bridge,

@@ -16,6 +16,8 @@ pub(crate) const RUN_DIR: &str = "/run/shoal";
 pub(crate) const BIN_DIR: &str = "/run/shoal/bin";
 /// The settings of the machine's daemon.
 pub(crate) const CONFIG: &str = "/run/shoal/shoal.toml";
+/// The node files, for programs that ask BPFS_PATH where they are.
+pub(crate) const NODE_FILES: &str = "/run/shoal/bpfs";
 pub(crate) const KEY: &str = "/run/shoal/key";
 /// What the machines share: logs, and the socket by which parts are broken on purpose. Seen by the front end.
 pub(crate) const SHARED_DIR: &str = "/run/shoal/sandbox";

@@ -46,6 +46,10 @@ pub struct Plan {
     /// Where the daemons' logs go (`front.log`, `n0.log`, …); `None`: into the sandbox, where they end with it.
     pub logs: Option<PathBuf>,
     pub clocks: Clocks,
+    /// Nodes have nothing but a kernel and the program, and show the front end's files.
+    pub bare: bool,
+    /// Lines for [node] of the nodes' configuration; empty: none.
+    pub settings: String,
 }
 
 /// What CLOCK_MONOTONIC and CLOCK_BOOTTIME show on a node.

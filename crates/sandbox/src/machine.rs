@@ -28,6 +28,8 @@ pub(crate) struct Machine {
     pub(crate) host: Host,
     pub(crate) nodes: u32,
     pub(crate) clocks: Clocks,
+    /// Its nodes are.
+    pub(crate) bare: bool,
     pub(crate) talk: Talk,
     pub(crate) cgroup: PathBuf,
     /// A route socket of the cluster's network namespace, and the number of the bridge there.
@@ -100,7 +102,12 @@ fn prepare(machine: &Machine) -> Result<SignalFd> {
     kern::cgroup::make(&machine.cgroup)?;
     kern::cgroup::enter(&machine.cgroup, Pid::NONE)?;
     ns::set_hostname(&name)?;
-    places::furnish_machine(machine.host == Host::Front, &machine.config)?;
+    let kind = match (machine.host, machine.bare) {
+        (Host::Front, _) => places::Kind::Front,
+        (Host::Node(_), false) => places::Kind::Node,
+        (Host::Node(_), true) => places::Kind::Bare,
+    };
+    places::furnish_machine(kind, &machine.config)?;
     connect(machine)?;
     machine.clocks.take(machine.host)?;
     SignalFd::new(&[Sig::CHLD])

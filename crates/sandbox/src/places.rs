@@ -12,6 +12,9 @@ use vocab::{Fault, Result};
 /// The hosts file of the cluster, from which each machine takes its own.
 const HOSTS: &str = "/run/shoal/hosts";
 
+/// Other names of the program, as launchers and scripts call it.
+const NAMES: [&str; 6] = ["rsh", "shoal-rsh", "bpsh", "bpcp", "bpstat", "bpctl"];
+
 /// The cluster's own mounts, with the program where all machines will find it.
 pub(crate) fn furnish_cluster(key: &str, hosts: &str) -> Result<()> {
     let program = File::open("/proc/self/exe").map_err(|e| Fault::io(&e, "open this program"))?;
@@ -32,11 +35,27 @@ fn install(mut program: File) -> Result<()> {
     let mut copy = File::create_new(&path).map_err(|e| Fault::io(&e, doing()))?;
     std::io::copy(&mut program, &mut copy).map_err(|e| Fault::io(&e, doing()))?;
     copy.set_permissions(Permissions::from_mode(0o755)).map_err(|e| Fault::io(&e, doing()))?;
-    mount::set_checkpoint_restore(&path)
+    mount::set_checkpoint_restore(&path)?;
+    NAMES.into_iter().try_for_each(|name| {
+        let link = Path::new(BIN_DIR).join(name);
+        std::os::unix::fs::symlink("shoal", &link).map_err(|e| Fault::io(&e, format!("link {}", link.display())))
+    })
+}
+
+/// What a machine has in its file system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// All that this machine has, and what the cluster shares.
+    Front,
+    /// All that this machine has.
+    Node,
+    /// The kernel's file systems, and the program.
+    Bare,
 }
 
 /// A machine's own mounts, made from the cluster's, which it has been born with. `config` is its daemon's.
-pub(crate) fn furnish_machine(front: bool, config: &str) -> Result<()> {
+pub(crate) fn furnish_machine(kind: Kind, config: &str) -> Result<()> {
+    let front = kind == Kind::Front;
     mount::make_all_private()?;
     mount::mount("proc", Path::new("/proc"), Flags::NOSUID | Flags::NODEV | Flags::NOEXEC, "")?;
     let key = fs::read_to_string(KEY).map_err(|e| Fault::io(&e, "read the cluster key"))?;
@@ -54,7 +73,31 @@ pub(crate) fn furnish_machine(front: bool, config: &str) -> Result<()> {
     write(HOSTS, &hosts, 0o644)?;
     write(CONFIG, config, 0o644)?;
     mount::bind(Path::new(HOSTS), Path::new("/etc/hosts"))?;
-    own_shared_memory()
+    own_shared_memory()?;
+    if kind == Kind::Bare {
+        leave_the_rest()?;
+    }
+    // The same as on a machine that systemd has started: mounts made later reach the namespaces made from this one.
+    mount::make_all_shared()
+}
+
+/// The root is an empty file system from now on, with the kernel's and /run in it, and a place for temporary files.
+fn leave_the_rest() -> Result<()> {
+    let root = Path::new(RUN_DIR).join("root");
+    fs::create_dir(&root).map_err(|e| Fault::io(&e, "make a root"))?;
+    mount::mount("tmpfs", &root, Flags::NODEV, "mode=755")?;
+    // Or it would be in itself, by /run.
+    mount::make_unbindable(&root)?;
+    for name in ["proc", "sys", "dev", "run", "tmp"] {
+        let at = root.join(name);
+        fs::create_dir(&at).map_err(|e| Fault::io(&e, format!("make {}", at.display())))?;
+        match name {
+            "tmp" => fs::set_permissions(&at, Permissions::from_mode(0o1777))
+                .map_err(|e| Fault::io(&e, format!("open {} for all", at.display())))?,
+            name => mount::bind_all(&Path::new("/").join(name), &at)?,
+        }
+    }
+    mount::become_root(&root)
 }
 
 /// A fresh, empty /run: what others keep there (sockets of the machine outside) is not for a machine of the sandbox.

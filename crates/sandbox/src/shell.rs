@@ -1,6 +1,6 @@
 //! What runs on the front end: the command that was asked for, or an interactive shell that says where it is.
 
-use crate::layout::{BIN_DIR, RUN_DIR};
+use crate::layout::{BIN_DIR, NODE_FILES, RUN_DIR};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::Path;
@@ -19,6 +19,7 @@ pub(crate) fn command(words: &[OsString], nodes: u32) -> Result<Command> {
         None => shell(nodes)?,
     };
     command.env("PATH", search_path(std::env::var_os("PATH").as_deref()));
+    command.env("BPFS_PATH", NODE_FILES);
     Ok(command)
 }
 

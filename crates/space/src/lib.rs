@@ -35,4 +35,5 @@ mod naive;
 pub use effect::{Command, Effect, Transition, NO_GHOST};
 pub use event::{BodyEvent, Event};
 pub use person::{KillTarget, Kin, Person, Usage};
+pub use run::known_of;
 pub use space::{Space, View};

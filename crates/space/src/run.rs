@@ -11,6 +11,11 @@ use vocab::{Exit, NodeId, Pid, Sig};
 /// What `shoal run` exits with when the failure is not the program's.
 pub(crate) const FAILED: u8 = 125;
 
+/// Of a line of ancestors, each with whether it takes orphans, those that are to be known: up to the last that does.
+pub fn known_of(line: &[(Person, bool)]) -> &[(Person, bool)] {
+    &line[..line.iter().rposition(|(_, takes)| *takes).map_or(0, |last| last + 1)]
+}
+
 impl Space {
     pub(crate) fn run(&mut self, person: Person, at: NodeId, to: NodeId, kin: Vec<Person>) {
         self.natives(kin);
@@ -101,8 +106,7 @@ impl Space {
 
     /// Makes those known that are up to a subreaper, so that it is found; of the others only what they are not any more.
     pub(crate) fn ancestors(&mut self, line: Vec<(Person, bool)>) {
-        let known = line.iter().rposition(|(_, takes)| *takes).map_or(0, |last| last + 1);
-        self.natives(line[..known].iter().map(|(person, _)| person.clone()).collect());
+        self.natives(known_of(&line).iter().map(|(person, _)| person.clone()).collect());
         for (person, takes) in line {
             let native = self.table.get_mut(person.pid).filter(|e| e.body == Body::Native && e.subreaper != takes);
             let Some(entry) = native else { continue };

@@ -19,11 +19,15 @@ impl Space {
         let mut kin = Vec::new();
         let mut seen = vec![pid];
         let (mut all, mut at) = (vec![self.taker(person.ppid), person.sid, person.ppid, person.pgid], person.ppid);
-        // Further ancestors may come there too, also from the front end, and are to be parents of those that stand there then.
+        // Further ancestors may come there too, also from the front end, and are to be parents of those that stand there then. The leaders of each come with it: what
+        // stands in their place, a number without a process, would keep them out later.
+        let mut leaders = Vec::new();
         while let Some(entry) = self.table.get(at).filter(|_| all.len() < MOST_KIN) {
+            leaders.extend([entry.person.sid, entry.person.pgid]);
             at = entry.person.ppid;
             all.push(at);
         }
+        all.append(&mut leaders);
         for pid in all {
             if seen.contains(&pid) {
                 continue;

@@ -7,6 +7,7 @@ mod exit;
 mod fault;
 mod id;
 mod nodeset;
+mod nodespec;
 mod sig;
 
 pub use creds::{Capabilities, Creds, Ids};
@@ -14,4 +15,5 @@ pub use exit::Exit;
 pub use fault::{Fault, Kind, Result};
 pub use id::{NodeId, Pid};
 pub use nodeset::NodeSet;
+pub use nodespec::select;
 pub use sig::{Sig, SigInfo, SigSet};

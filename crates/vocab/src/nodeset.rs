@@ -60,10 +60,23 @@ fn bad(whole: &str, why: &str) -> Fault {
     Fault::refused(format!("node list {whole:?}: {why}"))
 }
 
+impl From<Vec<NodeId>> for NodeSet {
+    /// These, each named once.
+    fn from(nodes: Vec<NodeId>) -> NodeSet {
+        NodeSet(nodes)
+    }
+}
+
 impl fmt::Display for NodeSet {
+    /// In the order in which they were named, as [`NodeSet::parse`] reads them: `n0-3,n7`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, n) in self.0.iter().enumerate() {
-            write!(f, "{}{}", if i > 0 { "," } else { "" }, n.0)?;
+        let follows = |before: &NodeId, node: &NodeId| before.0.checked_add(1) == Some(node.0);
+        for (i, run) in self.0.chunk_by(follows).enumerate() {
+            let comma = if i > 0 { "," } else { "" };
+            match run {
+                [first, .., last] => write!(f, "{comma}{first}-{}", last.0)?,
+                all => all.iter().try_for_each(|node| write!(f, "{comma}{node}"))?,
+            }
         }
         Ok(())
     }
@@ -76,7 +89,13 @@ mod tests {
     #[test]
     fn lists_and_ranges() {
         let set = NodeSet::parse("0-3,7,n2").expect("a good list");
-        assert_eq!(set.to_string(), "0,1,2,3,7");
+        assert_eq!(set.to_string(), "n0-3,n7");
+        for text in ["n0", "n7,n3", "n0-22,n24-61", "n5-6,n8,n2-3"] {
+            let set = NodeSet::parse(text).expect("a good list");
+            assert_eq!(set.to_string(), text);
+            assert_eq!(NodeSet::from(set.nodes().to_vec()), set);
+        }
+        assert_eq!(NodeSet::default().to_string(), "");
     }
 
     #[test]

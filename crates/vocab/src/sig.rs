@@ -27,6 +27,7 @@ impl Sig {
     pub const HUP: Sig = Sig(1);
     pub const INT: Sig = Sig(2);
     pub const QUIT: Sig = Sig(3);
+    pub const TRAP: Sig = Sig(5);
     pub const ABRT: Sig = Sig(6);
     pub const KILL: Sig = Sig(9);
     pub const USR1: Sig = Sig(10);

@@ -6,6 +6,7 @@ use crate::entry::Wanted;
 use crate::feed::Happening;
 use crate::frame;
 use crate::look::{Explained, Progress};
+use crate::nodes::{NodeChange, NodeInfo, DOWN};
 use crate::run::{Program, Target};
 use minicbor::{Decode, Encode};
 use vocab::{Exit, Fault, NodeId, Pid};
@@ -46,6 +47,10 @@ pub enum Ask {
         #[n(3)]
         #[cbor(default, skip_if = "crate::way::is_not")]
         lazy: bool,
+        /// A file that a process of the front end will execute there: if the node has none of that name, the process sees the front end's files. Empty: it will not.
+        #[n(4)]
+        #[cbor(with = "minicbor::bytes", default, skip_if = "Vec::is_empty")]
+        executes: Vec<u8>,
     },
     /// Answered when every signal that the stand-ins of copy `copy` have had by now has been given to it: what the relay learnt after those, it may tell
     /// the program then. `pid` called `shoal run`.
@@ -95,6 +100,20 @@ pub enum Ask {
     /// Of the same, all the time: it serves who looks. No answer; who does not say it is replaced.
     #[n(11)]
     Serves,
+    /// Of root: these nodes, which are down, are no nodes of the space any more; answered by [`Answer::Nodes`].
+    #[n(13)]
+    Forget(#[n(0)] Vec<NodeId>),
+    /// The nodes and the front end, with state, owner, group, mode and attributes.
+    #[n(14)]
+    NodeInfos,
+    /// One change of all these nodes, if the caller may make the change on each of them; else no node changes.
+    #[n(15)]
+    ChangeNodes {
+        #[n(0)]
+        nodes: Vec<NodeId>,
+        #[n(1)]
+        change: NodeChange,
+    },
 }
 
 /// An answer, or one of several in a row for [`Ask::Run`].
@@ -254,6 +273,12 @@ pub enum Answer {
         #[n(4)]
         node: NodeId,
     },
+    /// To [`Ask::NodeInfos`]: the front end first, then all nodes by number.
+    #[n(21)]
+    NodeInfos(#[n(0)] Vec<NodeInfo>),
+    /// To [`Ask::ChangeNodes`]: all of them have changed.
+    #[n(22)]
+    NodesChanged,
 }
 
 /// A channel over which the streams of a process of a copy go on after [`crate::stream::Chunk::Left`] has come over the one before it.
@@ -297,7 +322,7 @@ pub struct Copy {
 pub struct NodeRow {
     #[n(0)]
     pub node: NodeId,
-    /// `up`, `down`, or `silent` while its time runs out.
+    /// A word, as [`NodeInfo::state`]; but `silent` where that is `unavailable`.
     #[n(1)]
     pub state: String,
     #[n(2)]
@@ -316,6 +341,23 @@ pub struct NodeRow {
     /// One-minute load average.
     #[n(7)]
     pub load: f32,
+    #[n(8)]
+    #[cbor(default, skip_if = "is_zero")]
+    pub uid: u32,
+    #[n(9)]
+    #[cbor(default, skip_if = "is_zero")]
+    pub gid: u32,
+    /// Bits of [`crate::nodes::MODE`].
+    #[n(10)]
+    #[cbor(default, skip_if = "is_zero")]
+    pub mode: u32,
+}
+
+impl NodeRow {
+    /// Is the node linked, and beats?
+    pub fn is_linked(&self) -> bool {
+        self.state != DOWN && self.state != "silent"
+    }
 }
 
 /// A line of `shoal ps`: a body.
@@ -348,6 +390,10 @@ pub struct ProcRow {
 }
 
 fn is_none(number: &u64) -> bool {
+    *number == 0
+}
+
+fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 

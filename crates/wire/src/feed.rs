@@ -42,12 +42,18 @@ pub enum Happening {
         #[n(3)]
         why: String,
     },
-    /// A node's state: `up`, `silent`, `down`, as in [`crate::ask::NodeRow`].
+    /// A node's state, as in [`crate::ask::NodeRow`].
     #[n(4)]
     Node {
         #[n(0)]
         node: NodeId,
         #[n(1)]
         state: String,
+    },
+    /// A node's owner, group, mode or attributes are others than before.
+    #[n(5)]
+    Changed {
+        #[n(0)]
+        node: NodeId,
     },
 }

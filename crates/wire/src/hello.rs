@@ -21,11 +21,17 @@ pub struct Hello {
     pub ways: Vec<Way>,
     pub more: bool,
     pub passes: Vec<Pid>,
+    pub identity: u64,
 }
 
 /// For [`ToFront::Hello`], which has nothing of a part that is the last.
 pub(crate) fn is_last(more: &bool) -> bool {
     !more
+}
+
+/// For [`ToFront::Hello`] of a node that does not know its own identity.
+pub(crate) fn is_unknown(identity: &u64) -> bool {
+    *identity == 0
 }
 
 /// Bytes of a PID in a list, at most.
@@ -34,9 +40,9 @@ const PID: usize = 5;
 impl Hello {
     /// The same in pieces that fit into frames: all but the last say that there is more, and [`Hello::add`] puts them together.
     pub fn parts(self) -> Vec<Hello> {
-        let Hello { version, number, load, leases, channel_port, more, .. } = self;
+        let Hello { version, number, load, leases, channel_port, more, identity, .. } = self;
         let Hello { bodies, stand_ins, subreapers, starting, ways, passes, .. } = self;
-        let first = Hello { version, number, load, leases, channel_port, more, ..Hello::default() };
+        let first = Hello { version, number, load, leases, channel_port, more, identity, ..Hello::default() };
         let mut parts = Parts { all: vec![first], left: PIECE };
         bodies.into_iter().for_each(|person| parts.with(person.bytes()).bodies.push(person));
         ways.into_iter().for_each(|way| parts.with(way.bytes()).ways.push(way));
@@ -71,9 +77,9 @@ impl Parts {
     fn with(&mut self, bytes: usize) -> &mut Hello {
         let last = self.all.len() - 1;
         if bytes > self.left {
-            let Hello { version, number, more, .. } = self.all[last];
+            let Hello { version, number, more, identity, .. } = self.all[last];
             self.all[last].more = true;
-            self.all.push(Hello { version, number, more, ..Hello::default() });
+            self.all.push(Hello { version, number, more, identity, ..Hello::default() });
             self.left = PIECE;
         }
         self.left = self.left.saturating_sub(bytes);
@@ -85,7 +91,7 @@ impl Parts {
 impl From<Hello> for ToFront {
     fn from(hello: Hello) -> ToFront {
         let Hello { version, number, load, leases, bodies, stand_ins, .. } = hello;
-        let Hello { channel_port, subreapers, starting, ways, more, passes, .. } = hello;
+        let Hello { channel_port, subreapers, starting, ways, more, passes, identity, .. } = hello;
         ToFront::Hello {
             version,
             number,
@@ -99,6 +105,7 @@ impl From<Hello> for ToFront {
             ways,
             more,
             passes,
+            identity,
         }
     }
 }
@@ -120,6 +127,7 @@ impl ToFront {
                 ways,
                 more,
                 passes,
+                identity,
             } => Some(Hello {
                 version,
                 number,
@@ -133,6 +141,7 @@ impl ToFront {
                 ways,
                 more,
                 passes,
+                identity,
             }),
             _ => None,
         }

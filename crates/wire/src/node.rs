@@ -14,7 +14,7 @@ use minicbor::{Decode, Encode};
 use vocab::{Fault, NodeId, Pid, SigInfo};
 
 /// The version of this protocol; a peer of another one is refused with both numbers.
-pub const VERSION: u32 = 21;
+pub const VERSION: u32 = 23;
 
 /// Which processes a kill(2) from a node means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
@@ -44,7 +44,7 @@ pub enum ToFront {
     Hello {
         #[n(0)]
         version: u32,
-        /// The number it was configured with; none: the front end gives it the next free one.
+        /// The number it was configured with; none: the front end gives it the number that it had, or the next free one.
         #[n(1)]
         number: Option<NodeId>,
         #[n(2)]
@@ -80,6 +80,11 @@ pub enum ToFront {
         #[n(11)]
         #[cbor(default, skip_if = "Vec::is_empty")]
         passes: Vec<Pid>,
+        /// The node's machine and run directory as a number that is the same after a restart; 0: unknown. By it a node that was configured with no number
+        /// gets the number that it had.
+        #[n(12)]
+        #[cbor(default, skip_if = "crate::hello::is_unknown")]
+        identity: u64,
     },
     /// I live; `sent_us` is the sender's monotonic clock and comes back in [`ToNode::Beat`].
     #[n(1)]
@@ -315,5 +320,14 @@ pub enum ToFront {
     Whole {
         #[n(0)]
         pid: Pid,
+    },
+    /// To [`ToNode::Administer`]: the node has done so, or is about to.
+    #[n(30)]
+    Administered {
+        #[n(0)]
+        id: u64,
+        /// Why not.
+        #[n(1)]
+        fault: Option<Fault>,
     },
 }

@@ -1,5 +1,6 @@
 //! What is to be started: the program and everything it takes along.
 
+use crate::files::{Place, View};
 use minicbor::{Decode, Encode};
 use vocab::{Capabilities, Creds, NodeId, Pid};
 
@@ -103,6 +104,18 @@ pub struct Program {
     #[n(12)]
     #[cbor(default, skip_if = "Vec::is_empty")]
     pub numbers: Vec<Pid>,
+    /// The name of its user where it was asked for, if that is known: the node says if it is another there.
+    #[n(13)]
+    #[cbor(default, skip_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Without it what is usual on the node.
+    #[n(14)]
+    #[cbor(default, skip_if = "Option::is_none")]
+    pub view: Option<View>,
+    /// In this order, each in what those before have made.
+    #[n(15)]
+    #[cbor(default, skip_if = "Vec::is_empty")]
+    pub places: Vec<Place>,
 }
 
 impl Program {
@@ -172,6 +185,9 @@ mod tests {
             capabilities: None,
             personality: None,
             numbers: vec![],
+            user: None,
+            view: None,
+            places: vec![],
         };
         program.restrict(&[(3, 10, 20), (7, 10, 20), (8, 10, 20)], 5);
         assert_eq!(program.limits, [limit(3, 5, 8), limit(7, 20, 20), limit(8, 10, 20)]);

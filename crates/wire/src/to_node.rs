@@ -6,6 +6,7 @@ use crate::entry::Wanted;
 use crate::event::{Kin, Person};
 use crate::lease::Lease;
 use crate::look::Needs;
+use crate::nodes::Chore;
 use crate::run::Program;
 use minicbor::{Decode, Encode};
 use vocab::{Creds, Exit, Fault, NodeId, Pid, SigInfo};
@@ -234,6 +235,10 @@ pub enum ToNode {
         /// As in [`ToNode::Arrive`].
         #[n(6)]
         user: Option<Creds>,
+        /// As in [`Ask::Move`](crate::ask::Ask::Move).
+        #[n(7)]
+        #[cbor(with = "minicbor::bytes", default, skip_if = "Vec::is_empty")]
+        executes: Vec<u8>,
     },
     /// Another node has the process: it is to end here.
     #[n(22)]
@@ -338,5 +343,13 @@ pub enum ToNode {
         pid: Pid,
         #[n(1)]
         channel: ChannelTo,
+    },
+    /// The node is to do this about itself; answered by [`crate::node::ToFront::Administered`].
+    #[n(34)]
+    Administer {
+        #[n(0)]
+        id: u64,
+        #[n(1)]
+        chore: Chore,
     },
 }

@@ -7,6 +7,8 @@
 
 mod messages;
 
+use messages::jobs::{job_answers, job_asks};
+use messages::view::{view_answers, view_asks};
 use messages::{answers, any_of, asks, chunks, to_front, to_node, Variants};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -20,6 +22,7 @@ use wire::ask::{Answer, Ask};
 use wire::event::Person;
 use wire::frame;
 use wire::hello::Hello;
+use wire::jobs::{JobAnswer, JobAsk};
 use wire::node::{ToFront, ToNode};
 use wire::stream::Chunk;
 
@@ -53,6 +56,26 @@ proptest! {
 
     #[test]
     fn messages_to_a_node_come_back(message in any_of(to_node())) {
+        prop_assert_eq!(round_trip(&message), message);
+    }
+
+    #[test]
+    fn requests_for_files_come_back(message in any_of(view_asks())) {
+        prop_assert_eq!(round_trip(&message), message);
+    }
+
+    #[test]
+    fn answers_about_files_come_back(message in any_of(view_answers())) {
+        prop_assert_eq!(round_trip(&message), message);
+    }
+
+    #[test]
+    fn asks_of_the_batch_system_come_back(message in any_of(job_asks())) {
+        prop_assert_eq!(round_trip(&message), message);
+    }
+
+    #[test]
+    fn answers_of_the_batch_system_come_back(message in any_of(job_answers())) {
         prop_assert_eq!(round_trip(&message), message);
     }
 
@@ -117,12 +140,17 @@ fn reread(name: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>> {
         "ToFront" => as_a::<ToFront>(body),
         "ToNode" => as_a::<ToNode>(body),
         "Chunk" => as_a::<Chunk>(body),
+        "JobAsk" => as_a::<JobAsk>(body),
+        "JobAnswer" => as_a::<JobAnswer>(body),
+        "ViewAsk" => as_a::<wire::view::ToServer>(body),
+        "ViewAnswer" => as_a::<wire::view::ToNode>(body),
         _ => panic!("a sample of an unknown type {name:?}"),
     }
     .map(Some)
 }
 
-const TYPES: [&str; 5] = ["Ask", "Answer", "ToFront", "ToNode", "Chunk"];
+const TYPES: [&str; 9] =
+    ["Ask", "Answer", "ToFront", "ToNode", "Chunk", "JobAsk", "JobAnswer", "ViewAsk", "ViewAnswer"];
 
 fn folder(of: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("samples").join(of)
@@ -193,6 +221,10 @@ fn fresh() -> BTreeMap<String, Vec<u8>> {
     add("ToFront", to_front(), &mut all);
     add("ToNode", to_node(), &mut all);
     add("Chunk", chunks(), &mut all);
+    add("JobAsk", job_asks(), &mut all);
+    add("JobAnswer", job_answers(), &mut all);
+    add("ViewAsk", view_asks(), &mut all);
+    add("ViewAnswer", view_answers(), &mut all);
     all
 }
 

@@ -1,4 +1,4 @@
-// claims_others DIRECTORY NODE PID...: asks for a program in place of `shoal run`, hands over a SIGCHLD, and says of each of these processes that it
+// claims_others DIRECTORY NODE PID...: asks for a program in place of `shoal run`, hands over a SIGCHLD of the kernel's, and says of each of these processes that it
 // has waited for it when it is told to wait for its children.
 #include "hold.h"
 #include <errno.h>
@@ -18,6 +18,7 @@ int main(int argc, char **argv) {
         hold.signals = next < argc;
         hold.seq++;
         hold.info[0] = SIGCHLD;
+        hold.info[2] = CLD_EXITED;
         if (ioctl(fd, HOLD, &hold) < 0) {
             must(errno == EINTR, "hold");
             continue;

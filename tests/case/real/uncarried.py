@@ -47,6 +47,60 @@ def listening():
     kept.append(server)
 
 
+def network(family, kind, listens=False):
+    def make():
+        one = socket.socket(family, kind)
+        one.bind(("127.0.0.1", 0))
+        if listens:
+            one.listen()
+        kept.append(one)
+
+    return make
+
+
+def message_queue(deleted):
+    def make():
+        name = ctypes.create_string_buffer(b"shoal-uncarried-%d" % os.getpid())
+        call(240, name, os.O_RDWR | os.O_CREAT, 0o600, 0)
+        if deleted:
+            call(241, name)
+        else:
+            # Nobody else needs its name, which outlives the process: the runner ends it by SIGKILL.
+            other = os.fork()
+            if other == 0:
+                os.closerange(0, 100)
+                parent = os.getppid()
+                while os.getppid() == parent:
+                    time.sleep(0.05)
+                call(241, name)
+                os._exit(0)
+
+    return make
+
+
+def symbolic_link():
+    directory = tempfile.mkdtemp()
+    os.symlink("/etc/passwd", directory + "/link")
+    kept.append(os.open(directory + "/link", os.O_PATH | os.O_NOFOLLOW))
+
+
+def deleted_directory():
+    directory = tempfile.mkdtemp()
+    kept.append(os.open(directory, os.O_RDONLY))
+    os.rmdir(directory)
+
+
+def first_thread_ends():
+    def goes_on():
+        while ") Z " not in open(f"/proc/{os.getpid()}/stat").read():
+            time.sleep(0.01)
+        print("ready", flush=True)
+        time.sleep(60)
+
+    threading.Thread(target=goes_on).start()
+    call(60, 0)
+
+
 def unread_events():
     directory = tempfile.mkdtemp()
     fd = libc.inotify_init1(0)
@@ -74,6 +128,30 @@ def no_directory():
     os.rmdir(directory)
 
 
+def far_down():
+    """In a directory to which no single path leads."""
+    os.chdir(tempfile.mkdtemp())
+    for _ in range(25):
+        os.mkdir("d" * 200)
+        os.chdir("d" * 200)
+
+
+def has_open_far_down():
+    far_down()
+    kept.append(os.open("file", os.O_CREAT | os.O_RDWR))
+    os.chdir("/")
+
+
+def has_mapped_far_down():
+    far_down()
+    fd = os.open("file", os.O_CREAT | os.O_RDWR)
+    os.ftruncate(fd, 4096)
+    kept.append(mmap.mmap(fd, 4096, mmap.MAP_PRIVATE))
+    # A mapping of Python's has a descriptor of its own.
+    os.closerange(3, 100)
+    os.chdir("/")
+
+
 PTRACE_SEIZE, EXIT_KILL = 0x4206, 0x100000
 
 
@@ -99,21 +177,6 @@ def has_a_traced_thread():
     os.read(done[0], 1)
 
 
-def thread_with_a_trap():
-    def waits():
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTRAP])
-        signal.pthread_kill(threading.get_ident(), signal.SIGTRAP)
-        there.set()
-        while True:
-            time.sleep(0.01)
-            if signal.SIGTRAP not in signal.sigpending():
-                os._exit(7)
-
-    there = threading.Event()
-    threading.Thread(target=waits).start()
-    there.wait()
-
-
 def dispatches_its_calls():
     kept.append(ctypes.create_string_buffer(8))
     call(157, 59, 1, 0, 0, kept[-1])
@@ -121,6 +184,41 @@ def dispatches_its_calls():
 
 def has_segments():
     call(154, 1, struct.pack("IIII", 0, 0, 0xFFFFF, 0x51), 16)
+
+
+def beside(does, ends=lambda: None):
+    """Another process does something at once, and something else when this one has ended."""
+    pid, done = os.getpid(), os.pipe()
+    if os.fork() == 0:
+        if os.fork() == 0:
+            does()
+            os.write(done[1], b"x")
+            while os.path.exists(f"/proc/{pid}"):
+                time.sleep(0.1)
+            ends()
+        os._exit(0)
+    os.wait()
+    os.read(done[0], 1)
+
+
+def semaphore(flags=0, others=lambda made: None):
+    made = call(64, 0, 1, 0o600)
+    up = lambda how: call(65, made, struct.pack("hhh", 0, 1, how), 1)
+    up(flags)
+    beside(lambda: others(up), lambda: call(66, made, 0, 0))
+
+
+def queue():
+    made = call(68, 0, 0o600)
+    beside(lambda: None, lambda: call(71, made, 0, 0))
+    return made
+
+
+def waits_for_a_message():
+    made = queue()
+    threading.Thread(target=lambda: call(70, made, ctypes.create_string_buffer(16), 8, 0, 0)).start()
+    while not any(open(f"/proc/self/task/{tid}/syscall").read().startswith("70 ") for tid in os.listdir("/proc/self/task")):
+        time.sleep(0.01)
 
 
 def map_it(flags, fd=-1):
@@ -152,15 +250,30 @@ ways = {
     "linked": linked_elsewhere,
     "in flight": descriptors_on_their_way,
     "listening": listening,
+    "TCP server": network(socket.AF_INET, socket.SOCK_STREAM, True),
+    "TCP": network(socket.AF_INET, socket.SOCK_STREAM),
+    "UDP": network(socket.AF_INET, socket.SOCK_DGRAM),
+    "message queue": message_queue(False),
+    "deleted queue": message_queue(True),
+    "symbolic link": symbolic_link,
+    "deleted directory": deleted_directory,
+    "first thread": first_thread_ends,
     "events": unread_events,
     "owner": owner,
     "watched": watches_another_file,
     "deadline": lambda: call(314, 0, struct.pack("IIQiIQQQ", 48, 6, 0, 0, 0, 1000000, 10000000, 10000000), 0),
     "directory": no_directory,
+    "long path": has_open_far_down,
+    "long directory": far_down,
+    "long mapping": has_mapped_far_down,
     "children's time": lambda: call(272, 0x80),
     "tracer": traces_another,
     "traced thread": has_a_traced_thread,
-    "trap": thread_with_a_trap,
+    "semaphore": semaphore,
+    # Another process was the last to use it.
+    "undo": lambda: semaphore(0x1000, lambda up: up(0)),
+    "queue": lambda: call(69, queue(), struct.pack("q", 1), 0, 0),
+    "waiting for a message": waits_for_a_message,
     "dispatch": dispatches_its_calls,
     "segments": has_segments,
     "nothing": lambda: None,

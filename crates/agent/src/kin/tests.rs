@@ -316,3 +316,23 @@ fn who_comes_with_a_child_that_leads_others_here_and_does_not_stand_is_refused_b
     assert!(refused.contains("its child 200"), "{refused}");
     assert!(arrives(&Bodies::default()).is_ok());
 }
+
+#[test]
+fn who_leads_a_group_or_session_here_gets_a_terminal_all_the_same() {
+    let shell = person(100, 1, 100, 100);
+    let start = |who: &Person, others: &[Person]| {
+        let (mut stands, mut bodies) = (Stands::default(), Bodies::default());
+        [&shell, who].into_iter().for_each(|one| stands.add(one.clone(), Why::Kin, None, Pid(one.ppid.0)));
+        others.iter().for_each(|one| bodies.add(one.clone()));
+        plan(who, true, std::slice::from_ref(&shell), &stands, &bodies)
+            .map(|plan| (makes(&plan), plan.parent, plan.place))
+    };
+    let (leads_session, leads_group) = (person(200, 100, 200, 200), person(200, 100, 200, 100));
+    let child_of = |leader: &Person| person(201, 200, 200, leader.sid.0);
+    let there = |place| Ok((vec![], Pid(200), place));
+    assert_eq!(start(&leads_session, &[child_of(&leads_session)]), there(Place::Stay));
+    assert_eq!(start(&leads_group, &[]), there(Place::Join(Pid(100))));
+    assert_eq!(start(&person(200, 100, 100, 100), &[]), there(Place::Session));
+    let refused = start(&leads_group, &[child_of(&leads_group)]).expect_err("others are in it").to_string();
+    assert!(refused.contains("leads the group of 201"), "{refused}");
+}

@@ -2,12 +2,12 @@
 //!
 //! | an arrival | next |
 //! |---|---|
-//! | Starting: its process is being made, as a program's is | it has executed, and children of it that have ended are no more: Taking; it could not be made, or the link is cut: over |
+//! | Starting: its mover waits, and its process is being made, as a program's is | it has executed, and children of it that have ended are no more: Taking; it could not be made, or the link is cut: over |
 //! | Taking: the image comes | all of it is there: Rebuilt; anything fails: killed, over; the link is cut: likewise, unless its mover has told the old node's that all is there |
 //! | Rebuilt | Go, or its mover was told by the old node's to let it run: a body; Abandon: killed, over; the link is cut: it waits, for nobody else may know that it is here |
 //!
 //! Where others here need it (its parent, its children) it has stood here before, and its stand-in has become that process. Then it is not killed:
-//! the mover makes it a stand-in again. If that stand-in is stopped, its mover begins with Starting, and has it run for that long.
+//! the mover makes it a stand-in again. If that stand-in is stopped, its mover has it run while it is Starting. The mover comes first: without one nothing is touched, since nothing could be made a stand-in again.
 
 mod in_vain;
 
@@ -30,14 +30,15 @@ use wire::run::{Program, Stdio, Window};
 pub(super) struct Arrival {
     /// As the front end knew it when it was told to arrive.
     person: Person,
-    key: Vec<u8>,
+    order: In,
     /// Its parent, group and session.
     pub(super) kin: [Pid; 3],
     pub(super) state: Arriving,
     /// Those that it has not waited for.
     children: Vec<Pid>,
     streams: StreamsId,
-    /// By the leave of this mover what stands for it, and is stopped, runs until it is its vessel.
+    pub(super) mover: u32,
+    /// By the leave of this mover the stand-in of the process, which is stopped, runs until it is the vessel.
     rouser: Option<u32>,
     /// Nobody has continued it meanwhile, as far as is known.
     asleep: bool,
@@ -45,8 +46,6 @@ pub(super) struct Arrival {
     program: bool,
     /// The front end waits to hear that all of its memory is there.
     lazy: bool,
-    /// The user who has the process moved, if not root.
-    user: Option<Creds>,
     /// Its mover says so: where it has been before it may have begun with it unheard, on the front end.
     takes_orphans: bool,
     /// From the time when its process is there.
@@ -93,17 +92,8 @@ struct Made {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Arriving {
     Starting,
-    Taking { mover: u32 },
-    Rebuilt { mover: u32 },
-}
-
-impl Arriving {
-    pub(super) fn mover(self) -> Option<u32> {
-        match self {
-            Arriving::Starting => None,
-            Arriving::Taking { mover } | Arriving::Rebuilt { mover } => Some(mover),
-        }
-    }
+    Taking,
+    Rebuilt,
 }
 
 /// A process that does nothing, to be made into another one: `shoal vessel`.
@@ -124,6 +114,9 @@ fn vessel(terminal: bool) -> Program {
         capabilities: None,
         personality: None,
         numbers: Vec::new(),
+        user: None,
+        view: None,
+        places: Vec::new(),
     }
 }
 
@@ -140,6 +133,18 @@ impl Moving {
 }
 
 impl Agent {
+    /// May a process come here under its number, and may its stand-in stand here again if it does not come?
+    fn has_room_for(&self, person: &Person) -> vocab::Result<()> {
+        let pid = person.pid;
+        if self.bodies.has(pid) || self.moving.arrives(pid) {
+            return Err(Fault::refused(format!("the number {pid} is in use on this node")));
+        }
+        match mover::open_to_its_user(person.creds.uid.effective)? {
+            Some(why) => Err(Fault::refused(format!("the stand-in of process {pid} {why}"))),
+            None => Ok(()),
+        }
+    }
+
     /// Makes what is to become a process that is on another node.
     pub(crate) fn arrive(
         &mut self,
@@ -156,34 +161,48 @@ impl Agent {
         self.moving.ran.remove(&pid);
         self.moving.over.remove(&pid);
         self.moving.whole.remove(&pid);
-        if self.bodies.has(pid) || self.moving.arrives(pid) {
-            let fault = Fault::refused(format!("the number {pid} is in use on this node"));
+        if let Err(fault) = self.has_room_for(&person) {
             return self.uplink.send(&ToFront::NotArrived { pid, fault });
         }
         let terminal = channel.as_ref().is_some_and(|channel| channel.terminal);
         let program = vessel(terminal);
         let ends = match &channel {
-            Some(channel) => self.open_streams(&program, channel),
+            Some(channel) => {
+                self.open_streams(&program, channel).and_then(|ends| ends.give(&person.creds).map(|()| ends))
+            }
             None => self.streams.nowhere(),
         };
         let ends = match ends {
             Ok(ends) => ends,
             Err(fault) => return self.uplink.send(&ToFront::NotArrived { pid, fault }),
         };
-        info!(%pid, "arrival: Starting");
+        let may_see_node = self.administration.views.may_see_node(&person.creds);
+        let order = In { pid, key, remain: Some(self.remain(pid)), user, may_see_node };
+        let mover = match self.start_mover(pid, &Order::In(order.clone())) {
+            Ok(mover) => mover,
+            Err(fault) => {
+                self.streams.in_vain(ends.id);
+                return self.uplink.send(&ToFront::NotArrived { pid, fault });
+            }
+        };
         let its = [person.ppid, person.pgid, person.sid];
-        let state = Arriving::Starting;
         let is_program = channel.as_ref().is_none_or(|channel| channel.program);
+        let streams = ends.id;
+        let kin = kin.into_iter().map(|kin| kin.person).collect();
+        // A process with a terminal leads a session of its own here as where it was, of which the front end knows nothing.
+        let here = if terminal { Person { pgid: pid, sid: pid, ..person.clone() } } else { person.clone() };
+        let start = Start { person: here, program, kin, ends, misses: 0, arrives: true, later: Vec::new() };
+        info!(%pid, "arrival: Starting");
         let arrival = Arrival {
             program: is_program,
             lazy,
-            user,
-            person: person.clone(),
-            key,
+            person,
+            order,
             kin: its,
-            state,
+            state: Arriving::Starting,
             children,
-            streams: ends.id,
+            streams,
+            mover,
             rouser: None,
             asleep: false,
             takes_orphans: false,
@@ -200,10 +219,6 @@ impl Agent {
         for child in self.moving.remaining(pid).collect::<Vec<_>>() {
             self.ghosts.command(pid, Command::Wait { pid: child, options: kern::wait::WALL });
         }
-        let kin = kin.into_iter().map(|kin| kin.person).collect();
-        // It leads a session of its own here as where it was, of which the front end knows nothing.
-        let person = if terminal { Person { pgid: pid, sid: pid, ..person } } else { person };
-        let start = Start { person, program, kin, ends, misses: 0, arrives: true, later: Vec::new() };
         self.starts.queue.push_back(Work::Program(Box::new(start)));
         self.next_start();
     }
@@ -238,21 +253,13 @@ impl Agent {
         let ends = |stand: &Stand| stand.ending && self.ghosts.has(stand.person.pid);
         let ends = |stand: &Stand| ends(stand) || self.ends.wait_for(stand.person.pid);
         let Some(arrival) = self.moving.arrivals.get(&pid) else { return };
-        if arrival.state != Arriving::Starting || arrival.made.is_none() || self.stands.children_of(pid).any(ends) {
+        let starts = arrival.state == Arriving::Starting && arrival.made.is_some();
+        if !starts || self.stands.children_of(pid).any(ends) {
             return;
         }
-        let (key, user) = (arrival.key.clone(), arrival.user.clone());
-        let mover = match arrival.rouser {
-            Some(mover) => {
-                self.order_mover(mover, &Order::Go);
-                Ok(mover)
-            }
-            None => self.start_mover(pid, &Order::In(In { pid, key, asleep: false, user })),
-        };
-        match mover {
-            Ok(mover) => self.arrival_is(pid, Arriving::Taking { mover }),
-            Err(fault) => self.arrival_fails(pid, fault),
-        }
+        let mover = arrival.mover;
+        self.order_mover(mover, &Order::Go);
+        self.arrival_is(pid, Arriving::Taking);
     }
 
     /// What stands for it is to become its vessel, also if it is stopped, and its parent is not to be told that it goes on. It is stopped again, with that, when it is not to
@@ -261,20 +268,10 @@ impl Agent {
         if !self.sleeps(pid) {
             return self.rouse(pid);
         }
-        let Some(arrival) = self.moving.arrivals.get(&pid) else { return };
-        let (key, user) = (arrival.key.clone(), arrival.user.clone());
-        match self.start_mover(pid, &Order::In(In { pid, key, asleep: true, user })) {
-            Ok(mover) => {
-                if let Some(arrival) = self.moving.arrivals.get_mut(&pid) {
-                    arrival.rouser = Some(mover);
-                    arrival.asleep = true;
-                }
-            }
-            Err(fault) => {
-                debug!(%pid, %fault, "a stopped stand-in goes on, and stops again");
-                self.rouse(pid);
-            }
-        }
+        let Some(arrival) = self.moving.arrivals.get_mut(&pid) else { return };
+        arrival.asleep = true;
+        let mover = *arrival.rouser.insert(arrival.mover);
+        self.order_mover(mover, &Order::Rouse);
     }
 
     /// Somebody has continued it, of which its mover may see nothing.
@@ -286,14 +283,23 @@ impl Agent {
         }
     }
 
-    /// This mover is gone. Had it what stands for it run, that goes on without it.
+    /// A mover is gone by whose leave a stopped stand-in was to run: the stand-in goes on without, and another mover makes the process of it.
     pub(super) fn rouser_gone(&mut self, pid: Pid, mover: u32) {
-        let starting = |one: &&mut Arrival| one.state == Arriving::Starting && one.rouser == Some(mover);
-        if let Some(arrival) = self.moving.arrivals.get_mut(&pid).filter(starting) {
-            arrival.rouser = None;
-            match arrival.made {
-                Some(_) => self.arrival_goes_on(pid),
-                None => self.rouse(pid),
+        let roused = |one: &&mut Arrival| one.state == Arriving::Starting && one.rouser == Some(mover);
+        let Some(arrival) = self.moving.arrivals.get_mut(&pid).filter(roused) else { return };
+        arrival.rouser = None;
+        let order = arrival.order.clone();
+        let other = self.start_mover(pid, &Order::In(order));
+        let Some(arrival) = self.moving.arrivals.get_mut(&pid) else { return };
+        match (other, &arrival.made) {
+            (Err(fault), _) => self.arrival_fails(pid, fault),
+            (Ok(other), made) => {
+                let made = made.is_some();
+                arrival.mover = other;
+                match made {
+                    true => self.arrival_goes_on(pid),
+                    false => self.rouse(pid),
+                }
             }
         }
     }
@@ -321,11 +327,11 @@ impl Agent {
     /// All of it is there.
     pub(super) fn rebuilt(&mut self, pid: Pid, mover: u32) {
         // It may be noted, and then said.
-        if !self.moving.arrivals.get(&pid).is_some_and(|one| one.state == Arriving::Taking { mover }) {
+        if !self.moving.arrivals.get(&pid).is_some_and(|one| one.state == Arriving::Taking && one.mover == mover) {
             return;
         }
         // Before the records are read: it may run and have forked by now.
-        self.arrival_is(pid, Arriving::Rebuilt { mover });
+        self.arrival_is(pid, Arriving::Rebuilt);
         // Of its threads nobody is to be told.
         self.watch();
         reach("destination has it");
@@ -344,8 +350,8 @@ impl Agent {
             }
             return;
         }
-        let state = self.moving.arrivals.get(&pid).map(|arrival| arrival.state);
-        if let Some(mover) = state.and_then(Arriving::mover).filter(|_| self.is_a_body(pid, person)) {
+        let mover = self.moving.arrivals.get(&pid).map(|arrival| arrival.mover);
+        if let Some(mover) = mover.filter(|_| self.is_a_body(pid, person)) {
             self.order_mover(mover, &Order::Go);
         } else if !self.bodies.has(pid) {
             // It has been killed here since it was said to be there: that is its end.
@@ -383,7 +389,7 @@ impl Agent {
 
     /// What has arrived whole is a body.
     fn is_a_body(&mut self, pid: Pid, mut person: Person) -> bool {
-        let rebuilt = |one: &Arrival| matches!(one.state, Arriving::Rebuilt { .. }) && one.made.is_some();
+        let rebuilt = |one: &Arrival| one.state == Arriving::Rebuilt && one.made.is_some();
         if !self.moving.arrivals.get(&pid).is_some_and(rebuilt) {
             return false;
         }

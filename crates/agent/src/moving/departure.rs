@@ -20,7 +20,7 @@ use kern::clock::monotonic_us;
 use kern::faultpoint::reach;
 use kern::pidfd;
 use kern::proc::PROC;
-use mover::{Order, Out, Sides};
+use mover::{Order, Out, Place, Sides};
 use tracing::{debug, info};
 use vocab::{Fault, Pid, Sig, SigInfo};
 use wire::event::Person;
@@ -112,7 +112,8 @@ impl Agent {
         let done = match self.bodies.get(pid).map(|body| body.life) {
             // The kernel tells of an end too when a process executes what its user may not read (linux: `begin_new_exec`): the mover sees whether it lives.
             Some(Life::Live | Life::Leaving) if !self.moving.departures.contains_key(&pid) => {
-                order.remains = self.is_needed_here(pid).then(|| self.remain(pid));
+                order.remains = Some(self.remain(pid));
+                order.place = Place::needed_if(self.is_needed_here(pid));
                 order.filters = self.filters();
                 let (its, pipes) = self.relayed(pid);
                 streams = its.zip(order.branch);

@@ -2,7 +2,7 @@
 
 use crate::agent::Agent;
 use crate::bodies::Life;
-use mover::{Order, Out, Said};
+use mover::{Order, Out, Place, Said};
 use vocab::{Creds, Fault, Pid, Result};
 use wire::look::{Look, Needs};
 use wire::node::ToFront;
@@ -41,12 +41,13 @@ impl Agent {
         let begun = match self.bodies.get(pid).map(|body| body.life) {
             // As in `depart`.
             Some(Life::Live | Life::Leaving) => {
-                let remains = self.is_needed_here(pid).then(|| self.remain(pid));
+                let remains = Some(self.remain(pid));
+                let place = Place::needed_if(self.is_needed_here(pid));
                 let filters = self.filters();
                 let (its, pipes) = self.relayed(pid);
                 let terminal = self.terminal_of(its.filter(|_| streams));
                 let (streams, relayed) = if streams { (pipes, None) } else { (None, pipes) };
-                let order = Out { pid, filters, streams, relayed, remains, terminal, user, ..Out::default() };
+                let order = Out { pid, filters, streams, relayed, remains, place, terminal, user, ..Out::default() };
                 self.begin_look(pid, Looking::At(id), &Order::Look(order))
             }
             Some(_) => Err(Fault::gone(format!("{pid} ends, or leaves already"))),

@@ -12,7 +12,7 @@ use crate::stands::{Stand, Why};
 use crate::streams::StreamsId;
 use arrival::{Arrival, Arriving};
 use departure::{Departing, Departure};
-use ghost::{Command as Tell, Name};
+use ghost::{no_room, Command as Tell, Name};
 use kern::clock::monotonic_us;
 use kern::epoll::Interest;
 use kern::faultpoint::reach;
@@ -239,7 +239,7 @@ impl Moving {
             signals: signals.clone(),
             stands: *stands,
         });
-        let arrived = self.arrivals.iter().filter(|(_, one)| matches!(one.state, Arriving::Rebuilt { .. }));
+        let arrived = self.arrivals.iter().filter(|(_, one)| one.state == Arriving::Rebuilt);
         let ran = self.ran.iter().map(|pid| Way::Runs(*pid));
         departs.chain(left).chain(arrived.map(|(pid, _)| Way::Arrived(*pid))).chain(ran).collect()
     }
@@ -316,9 +316,11 @@ impl Agent {
         let (slate, notes) = sys::pipe()?;
         sys::set_nonblocking(slate.as_fd(), true)?;
         command.arg("mover").args(handed_over().iter().flat_map(|place| ["--proc", place]));
+        command.args(self.views_of_mover(whom, order));
+        command.args(sock::channel_ports().iter().flat_map(|ports| ["--channel-ports", ports]));
         command.stdin(Stdio::from(its)).stdout(Stdio::from(notes));
         let child = sched::with_children_as_first(|| command.spawn());
-        let pid = Pid(child.map_err(|e| Fault::io(&e, "start a mover"))?.id() as i32);
+        let pid = Pid(child.map_err(|e| no_room(e.raw_os_error().unwrap_or_default(), "start a mover"))?.id() as i32);
         drop(command);
         let number = self.moving.numbers;
         self.moving.numbers = number.wrapping_add(1);
@@ -418,6 +420,11 @@ impl Agent {
             Said::Rebuilt => self.rebuilt(whom, number),
             Said::Typed(bytes) => self.typed(whom, bytes),
             Said::TakesOrphans => self.takes_orphans(whom),
+            Said::WantsFront => {
+                if let Err(fault) = self.want_front() {
+                    warn!(pid = %whom, %fault, "it needs the front end's files");
+                }
+            }
             Said::Hold(held) => self.hold(number, held),
             Said::Whole => {
                 self.has_come(number);
@@ -450,10 +457,7 @@ impl Agent {
             return self.depart(order);
         }
         self.rouser_gone(whom, number);
-        let arrives = self.moving.arrivals.get(&whom).is_some_and(|arrival| {
-            matches!(arrival.state, Arriving::Taking { mover } | Arriving::Rebuilt { mover } if mover == number)
-        });
-        if arrives {
+        if self.moving.arrivals.get(&whom).is_some_and(|arrival| arrival.mover == number) {
             return self.arrival_fails(whom, fault);
         }
         if self.moving.departures.get(&whom).is_some_and(|one| one.mover == number) {
@@ -468,13 +472,13 @@ impl Agent {
             self.departs(pid, departure::Turn::Cut);
         }
         self.hear_movers();
-        let arrivals = self.moving.arrivals.iter().map(|(pid, one)| (*pid, one.state));
-        for (pid, state) in arrivals.collect::<Vec<_>>() {
+        let arrivals = self.moving.arrivals.iter().map(|(pid, one)| (*pid, one.state, one.mover));
+        for (pid, state, mover) in arrivals.collect::<Vec<_>>() {
             match state {
                 Arriving::Starting => self.abandon(pid),
                 // It may just have said to the old node's that all is there: then that has perhaps ended its own.
-                Arriving::Taking { mover } => self.order_mover(mover, &Order::Off),
-                Arriving::Rebuilt { .. } => {}
+                Arriving::Taking => self.order_mover(mover, &Order::Off),
+                Arriving::Rebuilt => {}
             }
         }
     }
@@ -482,7 +486,7 @@ impl Agent {
     /// A mover tells that its process runs before it does, and that it cannot run here any more before it may elsewhere: so that is to be heard before what the
     /// process does, and before anybody who knows more is.
     pub(crate) fn hear_movers(&mut self) {
-        let arrive = self.moving.arrivals.values().filter_map(|arrival| arrival.state.mover());
+        let arrive = self.moving.arrivals.values().map(|arrival| arrival.mover);
         let movers = arrive.chain(self.moving.departures.values().map(|departure| departure.mover));
         for number in movers.collect::<Vec<_>>() {
             self.serve_mover(number);

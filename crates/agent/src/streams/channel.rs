@@ -1,6 +1,6 @@
 //! The streams of one program and their channel.
 
-use super::dial::{deadline, Line};
+use super::dial::{deadline, Line, Next};
 use super::ends::{Ends, OurEnds};
 use super::held::Held;
 use super::input::{Input, Wrote};
@@ -129,7 +129,8 @@ impl Channel {
     fn line_ready(mut self) -> Result<Channel> {
         let was = std::mem::replace(&mut self.line, Line::Broken);
         match was.go_on() {
-            Ok(line) => self.line = line,
+            Ok(Next::Same(line)) => self.line = line,
+            Ok(Next::Another(line)) => self.is_on(line),
             Err(fault) if self.waits => {
                 self.breaks(&fault);
                 return Ok(self);
@@ -427,24 +428,30 @@ impl Channel {
         Ok(())
     }
 
-    /// Does the relay wait to hear that input is wanted?
+    /// Does the relay, or the end of a terminal's input, wait for who wants input?
     pub(super) fn is_asked(&self) -> bool {
-        self.asked.is_some() && self.input.fd().is_some()
+        (self.asked.is_some() || self.input.ends_when_read()) && self.input.fd().is_some()
     }
 
     /// Whose readers are to be looked for: which of the relay's wishes it is, for what, and how. `None`: what has been sent is not taken yet.
     pub(super) fn looks_for(&self) -> Option<(u64, looking::Input, looking::Waits)> {
-        let (waits, file) = (self.asked?, self.file?);
+        let waits = if self.input.ends_when_read() { looking::Waits::Any } else { self.asked? };
+        let file = self.file?;
         (!self.input.has_waiting()).then_some((self.quiets, file, waits))
     }
 
-    /// Tells the relay, once, that a process waits for the program's input, as was to be found out for its wish `quiet`.
+    /// Tells the reader that there is no more, or the relay, once, that a process waits for the program's input, as was to be found out for its wish `quiet`.
     pub(super) fn is_awaited(&mut self, quiet: u64) -> Result<()> {
-        if self.looks_for().is_some_and(|(now, ..)| now == quiet) {
-            self.asked = None;
-            self.tell(&Chunk::Wanted)?;
+        if self.looks_for().is_none_or(|(now, ..)| now != quiet) {
+            return Ok(());
         }
-        Ok(())
+        if self.input.ends_when_read() {
+            self.quiets += 1;
+            self.input.end_is_read();
+            return self.write_input();
+        }
+        self.asked = None;
+        self.tell(&Chunk::Wanted)
     }
 
     fn tell(&mut self, chunk: &Chunk) -> Result<()> {
@@ -465,14 +472,14 @@ impl Channel {
     fn queue(&mut self, chunk: &Chunk) -> Result<()> {
         match &mut self.line {
             Line::Open(secure) => secure.send(chunk),
-            Line::Dialling(_) | Line::Shaking(_) | Line::Broken => Ok(()),
+            Line::Dialling(_) | Line::Shaking(..) | Line::Broken => Ok(()),
         }
     }
 
     fn flush(&mut self) -> Result<()> {
         match &mut self.line {
             Line::Open(secure) => Secure::flush(secure),
-            Line::Dialling(_) | Line::Shaking(_) | Line::Broken => Ok(()),
+            Line::Dialling(_) | Line::Shaking(..) | Line::Broken => Ok(()),
         }
     }
 }
@@ -500,7 +507,7 @@ mod tests {
         drop(program);
         let order = Arc::new(Order::new(Unread::none()).expect("eventfd"));
         let poller = Poller::new().expect("epoll");
-        let line = Line::begin(To::Connected(here.into()), [7; 32]).expect("a socket");
+        let line = Line::begin(To::Connected(here.into()), [7; 32], 1).expect("a socket");
         let mut channel = Channel::new(1, line, ours, order, Arc::default());
         channel.ended();
         channel.settle(&poller).expect("open");

@@ -7,7 +7,7 @@ use kern::pty::{self, Modes};
 use kern::sys::{pipe, set_nonblocking};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use vocab::{Fault, Result};
+use vocab::{Creds, Fault, Result};
 use wire::run::Stdio;
 
 /// The program's side: all close-on-exec, so the setup duplicates them onto 0, 1 and 2.
@@ -19,6 +19,24 @@ pub struct ChildEnds {
     pub stderr: OwnedFd,
     /// They are one terminal, which the program is to make its controlling terminal (setsid, TIOCSCTTY).
     pub terminal: bool,
+}
+
+impl ChildEnds {
+    /// Makes them the user's, as if the user had made them: a pipe so that the program can open it by its name (/dev/stdin, proc_pid_fd(5)), a terminal as
+    /// login(1) does.
+    ///
+    /// # Errors
+    /// `Sys` as fchown(2).
+    pub(crate) fn give(&self, creds: &Creds) -> Result<()> {
+        let (uid, gid) = (creds.uid.effective, creds.gid.effective);
+        match self.terminal {
+            true => pty::give(self.stdin.as_fd(), uid),
+            false => [&self.stdin, &self.stdout, &self.stderr].into_iter().try_for_each(|pipe| {
+                std::os::unix::fs::fchown(pipe, Some(uid), Some(gid))
+                    .map_err(|e| Fault::io(&e, "give a standard stream to its user"))
+            }),
+        }
+    }
 }
 
 /// Our side, nonblocking.

@@ -20,6 +20,8 @@ pub(super) struct Input {
     begun: usize,
     /// Nothing will follow what waits.
     ended: bool,
+    /// A terminal has no end: whoever waits for more gets the byte that means it.
+    ends_when_read: bool,
     /// An end for reading of a pipe into which all has been written, as long as that may not have been read.
     rest: Option<OwnedFd>,
     /// By which it is written, if it is one.
@@ -40,7 +42,15 @@ pub(super) enum Wrote {
 
 impl Input {
     pub(super) fn new(fd: Arc<OwnedFd>, terminal: Option<Arc<Terminal>>) -> Input {
-        Input { fd: Some(fd), waiting: VecDeque::new(), begun: 0, ended: false, rest: None, terminal }
+        Input {
+            fd: Some(fd),
+            waiting: VecDeque::new(),
+            begun: 0,
+            ended: false,
+            ends_when_read: false,
+            rest: None,
+            terminal,
+        }
     }
 
     pub(super) fn fd(&self) -> Option<&Arc<OwnedFd>> {
@@ -105,13 +115,23 @@ impl Input {
 
     /// No more will be pushed.
     pub(super) fn end(&mut self) {
-        if std::mem::replace(&mut self.ended, true) {
-            return;
-        }
-        if let (Some(_), Some(master)) = (&self.terminal, &self.fd) {
-            let byte = Modes::of(master.as_fd()).map_or(END_OF_FILE, |modes| modes.end_of_file());
-            self.waiting.push_back(vec![byte]);
-        }
+        let before = std::mem::replace(&mut self.ended, true);
+        self.ends_when_read |= !before && self.terminal.is_some();
+    }
+
+    /// Is whoever waits for more to be told that there is none?
+    pub(super) fn ends_when_read(&self) -> bool {
+        self.ends_when_read && self.fd.is_some()
+    }
+
+    /// A reader waits for more, after the end. Read line by line the end comes again and again, as that of a file; as a key it comes once.
+    ///
+    /// Written before somebody waits it would be lost to who changes the terminal's modes first, as a shell that edits lines does (linux: `n_tty_set_termios`).
+    pub(super) fn end_is_read(&mut self) {
+        let Some(master) = self.fd.as_ref().filter(|_| self.ends_when_read) else { return };
+        let modes = Modes::of(master.as_fd()).ok();
+        self.ends_when_read = modes.as_ref().is_some_and(Modes::is_canonical);
+        self.waiting.push_back(vec![modes.map_or(END_OF_FILE, |modes| modes.end_of_file())]);
     }
 
     /// Writes what is taken now.

@@ -19,7 +19,7 @@ pub use ends::ChildEnds;
 
 use crate::looking::Looker;
 use crate::order::Order;
-use dial::Line;
+use dial::{Line, TIMES};
 use ends::OurEnds;
 use kern::epoll::Waker;
 use kern::perf::Unread;
@@ -110,7 +110,8 @@ impl Streams {
     pub fn open(&self, open: Open) -> Result<ChildEnds> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (ends, ours) = ends::make(StreamsId(id), &open.stdio)?;
-        let line = Line::begin(open.to, open.key)?;
+        // Of one that waits the front end says where to dial again.
+        let line = Line::begin(open.to, open.key, if open.waits { 1 } else { TIMES })?;
         ours.pipes()?.into_iter().for_each(|pipes| self.leaving.has_pipes(id, pipes));
         ours.terminal().into_iter().for_each(|terminal| self.leaving.has_terminal(id, terminal));
         if open.waits {
@@ -125,7 +126,7 @@ impl Streams {
     /// # Errors
     /// As [`Streams::open`].
     pub(crate) fn redial(&self, id: StreamsId, (address, token): (SocketAddr, [u8; 16]), key: [u8; 32]) -> Result<()> {
-        let line = Line::begin(To::Dial { address, token }, key)?;
+        let line = Line::begin(To::Dial { address, token }, key, 1)?;
         self.tell(Job::Redial { id: id.0, token, line });
         Ok(())
     }

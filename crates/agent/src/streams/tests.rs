@@ -288,3 +288,19 @@ fn what_does_not_come_waits_for_no_channel() {
     assert_eq!(sys::read(ends.stdin.as_fd(), &mut [0; 2]), Ok(0));
     assert!(!streams.is_waiting(ends.id));
 }
+
+/// Whoever was there had what was said, and knows the name of the channel no more.
+#[test]
+fn a_connection_that_somebody_has_had_is_not_dialled_again() {
+    let streams = Streams::start().expect("a thread");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let to = To::Dial { address: listener.local_addr().expect("it listens"), token: [3; 16] };
+    let ends = streams.open(Open { to, key: [8; 32], stdio: Stdio::Pipes, waits: false }).expect("descriptors");
+    let (mut socket, _) = listener.accept().expect("it is dialled");
+    socket.read_exact(&mut [0; 5]).expect("it is said which channel that is");
+    // More has come than was read: the connection is reset.
+    drop(socket);
+    assert_eq!(sys::read(ends.stdin.as_fd(), &mut [0; 2]), Ok(0));
+    listener.set_nonblocking(true).expect("fcntl");
+    assert!(listener.accept().is_err());
+}

@@ -4,6 +4,7 @@ use super::{All, Seen, Verdict};
 use image::files::{Kind, Watch};
 use kern::others;
 use puppet::Script;
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use vocab::{Fault, Result};
 
@@ -12,14 +13,18 @@ pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {
         return Ok(Verdict::Other);
     }
     let mut watches = Vec::new();
+    // Of each descriptor.
+    let mut counts: BTreeMap<i32, u32> = BTreeMap::new();
     for line in seen.info.lines().filter(|line| line.starts_with("tfd:")) {
         let watch = watch(line).ok_or_else(|| seen.strange("tfd"))?;
         // It keeps looking at a file whose descriptor was closed while a duplicate is open (epoll(7), Q6).
-        if !all.seen.iter().any(|other| other.number == watch.descriptor) {
+        if all.seen.binary_search_by_key(&watch.descriptor, |other| other.number).is_err() {
             let why = format!("looks at descriptor {}, which has been closed", watch.descriptor);
             return Ok(Verdict::Refused(seen.obstacle(&why)));
         }
-        let nth = watches.iter().filter(|one: &&Watch| one.descriptor == watch.descriptor).count() as u32;
+        let count = counts.entry(watch.descriptor).or_default();
+        let nth = *count;
+        *count += 1;
         // What it does not look at any more is asked again when the process stands still.
         if others::epoll_looks_at_descriptor(seen.pid, seen.number, watch.descriptor, nth) == Ok(false) {
             let why = format!("looks at a file that was descriptor {}, which is another by now", watch.descriptor);

@@ -110,7 +110,8 @@ pub(super) fn left(pid: Pid, all: &[Seen]) -> Result<Left> {
 
 /// Not if it is closed, or another one, or is read from the beginning.
 fn goes_on(pid: Pid, number: i32, reading: &mut Reading, used_us: u64) -> bool {
-    let Some(now) = look_at(pid, number).filter(|seen| seen.link == reading.link) else { return false };
+    let now = look_at(pid, number).ok().flatten().filter(|seen| seen.link == reading.link);
+    let Some(now) = now else { return false };
     let Ok(now) = Reading::of(&now, used_us) else { return false };
     let before = reading.pos;
     if now.pos != before {
@@ -165,7 +166,7 @@ fn empty_files(pid: Pid) -> Result<Vec<(Seen, Metadata)>> {
 fn empty_file(pid: Pid, number: i32) -> Option<(Seen, Metadata)> {
     let opened = std::fs::metadata(format!("{PROC}/{pid}/fd/{number}")).ok()?;
     let is_empty = opened.is_file() && opened.len() == 0;
-    is_empty.then(|| look_at(pid, number)).flatten().map(|seen| (seen, opened))
+    is_empty.then(|| look_at(pid, number).ok().flatten()).flatten().map(|seen| (seen, opened))
 }
 
 /// With so many descriptors to look at all for such files is little beside what else is to be done with them.

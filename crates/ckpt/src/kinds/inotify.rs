@@ -12,6 +12,7 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
+use std::rc::Rc;
 use vocab::{Fault, Kind as Failure, Result};
 
 pub(super) fn look(seen: &Seen, _: &All) -> Result<Verdict> {
@@ -78,8 +79,7 @@ fn path(seen: &Seen, watch: &Watch) -> Option<(Vec<u8>, OwnedFd)> {
         (fields.nth(2)? == device).then(|| fields.nth(1))?
     });
     points.find_map(|point| {
-        let on = rustix::fs::open(point, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()?;
-        let file = file_handle::open(on.as_fd(), watch.handle.0, &watch.handle.1).ok()?;
+        let file = by_handle(point, watch)?;
         let link = format!("{PROC}/self/fd/{}", file.as_raw_fd());
         let path = std::fs::read_link(&link).ok()?.into_os_string().into_vec();
         let named = std::fs::symlink_metadata(OsStr::from_bytes(&path)).ok()?;
@@ -88,22 +88,73 @@ fn path(seen: &Seen, watch: &Watch) -> Option<(Vec<u8>, OwnedFd)> {
     })
 }
 
-pub(super) fn reopen(watches: &[Watched], flags: u32, opener: &Opener) -> Result<OwnedFd> {
+/// By a mount of its file system. A directory is not opened: its mount point may be watched too, and then the process would be told of us, whose events nobody can take back.
+fn by_handle(point: &str, watch: &Watch) -> Option<OwnedFd> {
+    let (kind, bytes) = (watch.handle.0, &watch.handle.1[..]);
+    let on = rustix::fs::open(point, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    match file_handle::open_below(on.as_fd(), kind, bytes) {
+        Err(libc::ENOTDIR) => {
+            let on =
+                rustix::fs::open(point, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()?;
+            file_handle::open(on.as_fd(), kind, bytes).ok()
+        }
+        opened => opened.ok(),
+    }
+}
+
+/// A watch that says nothing yet: nobody could tell what those do who make the process from what others do.
+#[derive(Debug)]
+pub(crate) struct Quiet {
+    instance: Rc<OwnedFd>,
+    /// Pinned.
+    file: OwnedFd,
+    number: i32,
+    mask: WatchFlags,
+}
+
+/// A mask that the kernel takes, and by which it says only that the file system was unmounted.
+const NOTHING: WatchFlags = WatchFlags::from_bits_retain(libc::IN_IGNORED);
+
+/// Each takes a descriptor of who makes the process. A process with more watches may be told of that.
+const MOST_QUIET: usize = 4096;
+
+impl Quiet {
+    /// As add_watch, which sets another mask where there is a watch already.
+    fn set(&self, mask: WatchFlags) -> rustix::io::Result<i32> {
+        // The link of /proc is followed, and none behind it.
+        let at = format!("{PROC}/self/fd/{}", self.file.as_raw_fd());
+        rustix::fs::inotify::add_watch(&*self.instance, at, mask - WatchFlags::DONT_FOLLOW)
+    }
+
+    /// The process runs from now on. Whoever has deleted the file since has taken the watch away, and the process is told.
+    pub(crate) fn speaks(&self) {
+        if self.set(self.mask).is_ok_and(|now| now != self.number) {
+            let _none = rustix::fs::inotify::remove_watch(&*self.instance, self.number);
+        }
+    }
+}
+
+pub(super) fn reopen(watches: &[Watched], flags: u32, opener: &Opener, quiet: &mut Vec<Quiet>) -> Result<OwnedFd> {
     let mut how = CreateFlags::CLOEXEC;
     how.set(CreateFlags::NONBLOCK, flags & libc::O_NONBLOCK as u32 != 0);
     let fd = rustix::fs::inotify::init(how).map_err(|e| Fault::sys(e.raw_os_error(), "make an inotify instance"))?;
+    let again = rustix::io::fcntl_dupfd_cloexec(&fd, 0);
+    let instance = Rc::new(again.map_err(|e| Fault::sys(e.raw_os_error(), "duplicate a descriptor"))?);
     for Watched { number, mask, path, id } in watches {
         let name = String::from_utf8_lossy(&path.0);
         inotify::set_next_watch(fd.as_fd(), *number)
             .map_err(|errno| Fault::sys(errno, format!("choose number {number} for the watch on {name}")))?;
-        let watched = places::readable(Place::new(path, id.as_ref()), opener)?;
-        // The link of /proc is followed, and none behind it.
-        let (mask, at) = (WatchFlags::from_bits_retain(*mask), format!("{PROC}/self/fd/{}", watched.as_raw_fd()));
-        let got = rustix::fs::inotify::add_watch(&fd, at, mask - WatchFlags::DONT_FOLLOW);
-        let got = got.map_err(|e| Fault::sys(e.raw_os_error(), format!("watch {name}")))?;
+        let file = places::readable(Place::new(path, id.as_ref()), opener)?;
+        let (instance, mask) = (Rc::clone(&instance), WatchFlags::from_bits_retain(*mask));
+        let watch = Quiet { instance, file, number: *number, mask };
+        let says = if quiet.len() < MOST_QUIET { NOTHING } else { mask };
+        let got = watch.set(says).map_err(|e| Fault::sys(e.raw_os_error(), format!("watch {name}")))?;
         if got != *number {
             let what = format!("the watch on {name} has number {got} instead of {number}");
             return Err(Fault::new(Failure::Refused, what));
+        }
+        if says == NOTHING {
+            quiet.push(watch);
         }
     }
     Ok(fd)

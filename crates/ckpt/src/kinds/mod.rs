@@ -2,14 +2,19 @@
 
 mod epoll;
 mod eventfd;
+mod firsts;
 pub(crate) mod generated;
 mod inotify;
 mod locks;
+mod message_queue;
 mod named;
 mod nameless;
 mod owner;
+mod peer;
 mod pipe;
+mod seen;
 mod signalfd;
+mod socket;
 mod standard;
 pub mod terminal;
 mod timerfd;
@@ -22,80 +27,22 @@ use crate::objects::{self, Found, Look, Made};
 use crate::obstacle::Obstacle;
 use crate::places::Opener;
 use crate::proc;
+use firsts::Firsts;
 pub(crate) use generated::Left;
 use image::files::{Descriptor, Files, Kind, OpenFile};
-use kern::proc::PROC;
-use kern::{others, pidfd};
+pub(crate) use inotify::Quiet;
+use kern::others;
+pub(crate) use locks::Locks;
 pub(crate) use owner::set as set_owners;
 use puppet::Script;
-use std::cmp::Ordering;
+pub(crate) use seen::Seen;
+use seen::{copy, look_at, look_at_all};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Instant;
 use terminal::{Taken, Tty};
 pub(crate) use unix::make as make_sockets;
 use vocab::{Fault, Pid, Result};
-
-/// A descriptor as /proc shows it.
-pub(crate) struct Seen {
-    pub(crate) pid: Pid,
-    pub(crate) number: i32,
-    /// Where the link in /proc/PID/fd leads.
-    pub(crate) link: Vec<u8>,
-    /// /proc/PID/fdinfo.
-    pub(crate) info: String,
-}
-
-impl Seen {
-    /// The value of the first line `name:` of its fdinfo.
-    pub(crate) fn field(&self, name: &str) -> Result<&str> {
-        let value = self.info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        value.map(str::trim).ok_or_else(|| self.strange(name))
-    }
-
-    pub(crate) fn number_of(&self, name: &str, base: u32) -> Result<u64> {
-        u64::from_str_radix(self.field(name)?, base).map_err(|_| self.strange(name))
-    }
-
-    pub(crate) fn strange(&self, name: &str) -> Fault {
-        Fault::bug(format!("/proc/{}/fdinfo/{} has no {name} as expected", self.pid, self.number))
-    }
-
-    pub(crate) fn path(&self) -> String {
-        format!("{PROC}/{}/fd/{}", self.pid, self.number)
-    }
-
-    /// Name and flags were read one after the other: are they of one open file? Its user may exchange descriptors meanwhile, by another process that shares them,
-    /// and is not to have a file by its name opened as another was.
-    ///
-    /// Returns a copy of the descriptor, if it has a name of a file system.
-    fn is_one_file(&self) -> Result<Option<OwnedFd>> {
-        if !self.link.starts_with(b"/") {
-            return Ok(None);
-        }
-        let copy = copy(self)?;
-        let failed = |e: rustix::io::Errno| Fault::sys(e.raw_os_error(), format!("look at descriptor {}", self.number));
-        let link = rustix::fs::readlink(format!("{PROC}/self/fd/{}", copy.as_raw_fd()), Vec::new()).map_err(failed)?;
-        let flags = rustix::fs::fcntl_getfl(&copy).map_err(failed)?.bits();
-        match link.as_bytes() == self.link && flags == self.flags()? & !(libc::O_CLOEXEC as u32) {
-            true => Ok(Some(copy)),
-            false => Err(Fault::refused(format!("descriptor {} is another file by now", self.number))),
-        }
-    }
-
-    /// Does it lead where it led when it was seen?
-    fn is_still(&self) -> bool {
-        proc::link(self.pid, &format!("fd/{}", self.number)).is_ok_and(|link| link == self.link)
-    }
-
-    /// F_GETFL.
-    fn flags(&self) -> Result<u32> {
-        self.number_of("flags", 8).map(|flags| flags as u32)
-    }
-
-    fn obstacle(&self, why: &str) -> Obstacle {
-        format!("descriptor {} ({}) {why}", self.number, String::from_utf8_lossy(&self.link))
-    }
-}
 
 /// What a kind says of a descriptor: not mine, mine but not to be carried, or carried.
 pub(crate) enum Verdict {
@@ -105,7 +52,7 @@ pub(crate) enum Verdict {
 }
 
 /// Every kind, asked in this order: pipes within the process first, since others lead out of it.
-const KINDS: [fn(&Seen, &All) -> Result<Verdict>; 11] = [
+const KINDS: [fn(&Seen, &All) -> Result<Verdict>; 12] = [
     pipe::look,
     unix::look,
     eventfd::look,
@@ -115,6 +62,7 @@ const KINDS: [fn(&Seen, &All) -> Result<Verdict>; 11] = [
     inotify::look,
     terminal::look,
     standard::look,
+    message_queue::look,
     nameless::look,
     named::look,
 ];
@@ -122,6 +70,8 @@ const KINDS: [fn(&Seen, &All) -> Result<Verdict>; 11] = [
 /// All descriptors of a process, for kinds that must know of others.
 pub(crate) struct All {
     pub(crate) seen: Vec<Seen>,
+    /// When they had been seen.
+    seen_at: Instant,
     /// Inodes of pipes of which all ends are in this process, in their order.
     pub(crate) pipes: Vec<String>,
     /// Pairs of unix sockets of which both ends are.
@@ -143,31 +93,19 @@ pub(crate) struct Leads {
 }
 
 fn look(pid: Pid, known: &Known, leads: Leads) -> Result<All> {
-    let seen = look_at_all(pid)?;
+    let (seen, seen_at) = (look_at_all(pid)?, Instant::now());
     let links = &pipe::links(&seen) | &unix::links(&seen);
     let mut elsewhere = Elsewhere::of(links, Default::default());
     elsewhere.look_unless(pid, known)?;
     let pipes = pipe::within(&elsewhere, &seen, leads);
     let sockets = unix::within(pid, &elsewhere)?;
-    Ok(All { seen, pipes, sockets, known: elsewhere.links, leads, left: None })
-}
-
-fn look_at_all(pid: Pid) -> Result<Vec<Seen>> {
-    let mut seen = Vec::new();
-    for number in proc::numbers_in(pid, "fd")? {
-        seen.extend(look_at(pid, number));
-    }
-    Ok(seen)
-}
-
-/// One that was closed meanwhile is none.
-fn look_at(pid: Pid, number: i32) -> Option<Seen> {
-    let link = proc::link(pid, &format!("fd/{number}")).ok()?;
-    let info = proc::file(pid, &format!("fdinfo/{number}")).ok()?;
-    Some(Seen { pid, number, link, info: String::from_utf8_lossy(&info).into_owned() })
+    Ok(All { seen, seen_at, pipes, sockets, known: elsewhere.links, leads, left: None })
 }
 
 fn judge(seen: &Seen, all: &All) -> Result<Verdict> {
+    if seen.link == proc::TOO_LONG {
+        return Ok(Verdict::Refused(seen.obstacle("cannot be opened again by its name")));
+    }
     if locks::held(seen).is_err() {
         return Ok(Verdict::Refused(seen.obstacle("has a lock of a kind that is not carried (a lease)")));
     }
@@ -183,15 +121,18 @@ fn judge(seen: &Seen, all: &All) -> Result<Verdict> {
     Ok(Verdict::Refused(seen.obstacle("is of a kind that is not carried")))
 }
 
-/// The same open file in this process.
-fn copy(seen: &Seen) -> Result<OwnedFd> {
-    pidfd::open(seen.pid)
-        .and_then(|handle| pidfd::getfd(handle.as_fd(), seen.number))
-        .map_err(|errno| Fault::sys(errno, format!("take descriptor {} of process {}", seen.number, seen.pid)))
+/// A look at the descriptors of a process that runs.
+pub(crate) struct Surveyed {
+    /// The descriptors that others have too.
+    pub(crate) known: Known,
+    /// The files that the process has left after a part of them.
+    pub(crate) left: Left,
+    pub(crate) obstacles: Vec<Obstacle>,
+    /// The locks that are in the way of a move, as long as the process has them.
+    pub(crate) locked: Vec<Obstacle>,
 }
 
-/// Which of the descriptors others have too, which files it has left after a part of them, and what is in the way.
-pub(crate) fn survey(pid: Pid, leads: Leads) -> Result<(Known, Left, Vec<Obstacle>)> {
+pub(crate) fn survey(pid: Pid, leads: Leads) -> Result<Surveyed> {
     let all = look(pid, &Known::default(), leads)?;
     let obstacle = |seen: &Seen| {
         match judge(seen, &all) {
@@ -210,7 +151,8 @@ pub(crate) fn survey(pid: Pid, leads: Leads) -> Result<(Known, Left, Vec<Obstacl
         obstacles.extend(terminal::survey(pid, tty)?);
     }
     let left = generated::left(pid, &all.seen)?;
-    Ok((all.known, left, obstacles))
+    let locked = locks::in_the_way(&all.seen);
+    Ok(Surveyed { known: all.known, left, obstacles, locked })
 }
 
 /// The files without a name that are open, each with what is said when another process has it too.
@@ -259,22 +201,21 @@ pub(crate) fn dump(pid: Pid, found: &mut Found, (known, left): (&Known, &Left), 
 
 fn dump_of(pid: Pid, found: &mut Found, known: &Known, all: All) -> Result<Dumped> {
     let mut files = Files::default();
-    let mut firsts: Vec<&Seen> = Vec::new();
+    let mut firsts = Firsts::default();
+    let compare = |one, other| {
+        let order = others::compare_files((pid, one), (pid, other));
+        order.map_err(|errno| Fault::sys(errno, format!("compare descriptors {one} and {other} of process {pid}")))
+    };
     for seen in &all.seen {
         let close_on_exec = seen.flags()? & libc::O_CLOEXEC as u32 != 0;
-        let same = |first: &&Seen| {
-            let alike = first.link == seen.link && !(all.leads.streams && first.number == 0);
-            alike && others::compare_files((pid, first.number), (pid, seen.number)) == Ok(Ordering::Equal)
-        };
-        let file = match firsts.iter().position(same) {
-            Some(index) => index,
-            None => {
-                files.files.push(open_file(seen, &all, found)?);
-                firsts.push(seen);
-                firsts.len() - 1
-            }
-        };
-        files.descriptors.push(Descriptor { number: seen.number, close_on_exec, file: file as u32 });
+        let next = files.files.len() as u32;
+        // Descriptor 0 is relayed by itself, also if others are of the same open file.
+        let is_alone = all.leads.streams && seen.number == 0;
+        let file = if is_alone { next } else { firsts.file_of((&seen.link, seen.number), next, compare)? };
+        if file == next {
+            files.files.push(open_file(seen, &all, found)?);
+        }
+        files.descriptors.push(Descriptor { number: seen.number, close_on_exec, file });
     }
     files.pipes = pipe::dump(&all)?;
     files.sockets = unix::dump(pid, &all)?;
@@ -341,7 +282,8 @@ pub(crate) fn reopen(
     base: i32,
     opener: &Opener,
     slave: Option<&OwnedFd>,
-) -> Result<Vec<Reopened>> {
+) -> Result<(Vec<Reopened>, Vec<Quiet>)> {
+    let mut quiet = Vec::new();
     let pipes = pipe::reopen(&files.pipes, opener)?;
     let mut opened = Vec::new();
     for (index, file) in files.files.iter().enumerate() {
@@ -351,7 +293,7 @@ pub(crate) fn reopen(
             Kind::EventFd { count, semaphore } => eventfd::reopen(*count, *semaphore, file.flags),
             Kind::Epoll { .. } => epoll::reopen(),
             Kind::TimerFd { clock, .. } => timerfd::reopen(*clock, file.flags),
-            Kind::Inotify { watches } => inotify::reopen(watches, file.flags, opener),
+            Kind::Inotify { watches } => inotify::reopen(watches, file.flags, opener, &mut quiet),
             Kind::SignalFd { mask } => signalfd::reopen(*mask, file.flags),
             Kind::Standard { stream: stream @ 0..3 } => {
                 opened.push(Reopened::Stream(*stream));
@@ -366,12 +308,12 @@ pub(crate) fn reopen(
             Kind::Terminal { .. } => slave
                 .ok_or_else(|| Fault::wire("a descriptor of a terminal that the image does not have"))
                 .and_then(|slave| terminal::reopen(slave, file.flags)),
-            Kind::Object { object } => nameless::reopen(*object, file, made, opener),
+            Kind::Object { object } => nameless::reopen(*object, (files, index), made, opener),
         };
         let fd = fd.map_err(|fault| fault.doing(format!("open file {index} of the image")))?;
         opened.push(Reopened::Ours(above(fd, base)?));
     }
-    Ok(opened)
+    Ok((opened, quiet))
 }
 
 /// The same open file under a number from `base` on.
@@ -404,26 +346,38 @@ pub(crate) fn install(script: &mut Script, files: &Files, opened: &[i32], alone:
         script.call(format!("put descriptor {} in place", descriptor.number), libc::SYS_dup3, &args);
     }
     close_range(script, next, i32::MAX);
-    for (index, file) in files.files.iter().enumerate() {
-        let number = files.descriptors.iter().find(|descriptor| descriptor.file == index as u32);
-        let Some(number) = number.map(|descriptor| descriptor.number) else { continue };
+    for (number, file) in numbered(files) {
         match &file.kind {
             Kind::Epoll { watches } => epoll::set(script, number, watches),
-            Kind::TimerFd { ticks, interval, .. } => timerfd::set(script, number, *ticks, interval),
+            timer @ Kind::TimerFd { .. } => timerfd::set(script, number, timer),
             Kind::Standard { .. } if alone => standard::set(script, number, file.flags),
             _ => {}
         }
     }
+    take_locks(script, files);
     Ok(())
 }
 
-/// How many watches of an epoll this file has, each of which takes a call or two.
-pub(crate) fn watches(file: &OpenFile) -> usize {
-    if let Kind::Epoll { watches } = &file.kind {
-        2 * watches.len()
-    } else {
-        0
+/// The open files of an image, each with its lowest descriptor.
+fn numbered(files: &Files) -> impl Iterator<Item = (i32, &OpenFile)> {
+    let mut numbers = vec![None; files.files.len()];
+    for descriptor in &files.descriptors {
+        if let Some(number) = numbers.get_mut(descriptor.file as usize) {
+            number.get_or_insert(descriptor.number);
+        }
     }
+    numbers.into_iter().zip(&files.files).filter_map(|(number, file)| Some((number?, file)))
+}
+
+/// Does the process watch files (inotify(7))?
+pub(crate) fn watches(files: &Files) -> bool {
+    files.files.iter().any(|file| matches!(&file.kind, Kind::Inotify { watches } if !watches.is_empty()))
+}
+
+/// So many calls it takes at most to set up this file: one or two for each watch of an epoll, one for each lock.
+pub(crate) fn calls(file: &OpenFile) -> usize {
+    let watches = if let Kind::Epoll { watches } = &file.kind { 2 * watches.len() } else { 0 };
+    watches + file.locks.len()
 }
 
 /// The terminal, which it has as descriptor 0, becomes that of the session that it leads, and its group is in the foreground.
@@ -441,19 +395,20 @@ fn take_terminal(script: &mut Script, files: &Files, opened: &[i32]) {
     }
 }
 
-/// Has the process locks?
-pub(crate) fn has_locks(files: &Files) -> bool {
-    files.files.iter().any(|file| !file.locks.is_empty())
-}
-
-/// In the new process, once whoever had them has ended.
-pub(crate) fn take_locks(script: &mut Script, files: &Files) {
-    for (index, file) in files.files.iter().enumerate() {
-        let number = files.descriptors.iter().find(|descriptor| descriptor.file == index as u32);
-        if let Some(number) = number {
-            locks::take(script, number.number, &file.locks);
+/// In the process that restores, once it closes none of them any more, nor another descriptor of the same file, until the new process has taken its own.
+pub(crate) fn keep_locks(files: &Files, opened: &[Reopened]) -> Result<()> {
+    for (file, opened) in files.files.iter().zip(opened) {
+        if let (Reopened::Ours(fd), Kind::Named { path }) = (opened, &file.kind) {
+            let name = || format!("open {}", String::from_utf8_lossy(&path.0));
+            locks::keep(fd, &file.locks).map_err(|fault| fault.doing(name()))?;
         }
     }
+    Ok(())
+}
+
+/// In the new process.
+fn take_locks(script: &mut Script, files: &Files) {
+    numbered(files).for_each(|(number, file)| locks::take(script, number, &file.locks));
 }
 
 fn close_range(script: &mut Script, first: i32, last: i32) {
@@ -481,7 +436,7 @@ mod tests {
         child.stdout.as_mut().expect("piped").read_exact(&mut [0]).expect("it runs");
         let pid = Pid(child.id() as i32);
         let leads = Leads { streams: true, ..Leads::default() };
-        let found: Result<Vec<_>> = (0..200).map(|_| survey(pid, leads).map(|(_, _, found)| found)).collect();
+        let found: Result<Vec<_>> = (0..200).map(|_| survey(pid, leads).map(|found| found.obstacles)).collect();
         child.kill().expect("a child");
         child.wait().expect("killed");
         std::fs::remove_dir_all(&dir).expect("a directory");

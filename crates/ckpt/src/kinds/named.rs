@@ -1,6 +1,7 @@
 //! Files, directories and devices that have a name.
 
 use super::{generated, Seen, Verdict};
+use crate::elsewhere::is_deleted;
 use crate::kinds::All;
 use crate::places::{Opener, Place};
 use crate::{places, proc};
@@ -8,6 +9,8 @@ use image::files::{Kind, OpenFile};
 use image::Bytes;
 use rustix::fs::{OFlags, SeekFrom};
 use std::ffi::OsStr;
+use std::fs::FileType;
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -19,7 +22,10 @@ pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {
     }
     let opened = std::fs::metadata(seen.path()).map_err(|e| Fault::io(&e, format!("look at {}", seen.path())))?;
     let kind = opened.file_type();
-    let refused = |why| Ok(Verdict::Refused(seen.obstacle(why)));
+    let refused = |why: &str| Ok(Verdict::Refused(seen.obstacle(why)));
+    if kind.is_symlink() {
+        return refused("is a symbolic link itself (O_PATH with O_NOFOLLOW), which is not carried");
+    }
     if kind.is_char_device() && rustix::fs::major(opened.rdev()) != places::STATELESS {
         return refused("is a device that has a state");
     }
@@ -36,7 +42,20 @@ pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {
             Ok(Verdict::Carried(Kind::Named { path: seen.link.clone().into() }))
         }
         Ok(_) => refused("has another file in its place by now"),
-        Err(_) => refused("is a directory or device that has been deleted"),
+        Err(_) if is_deleted(&seen.link) => refused(&format!("is a {} that has been deleted", noun(kind))),
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            refused("has a name that leads nowhere: its file system is not mounted any more, or is seen by others only")
+        }
+        Err(e) => refused(&format!("cannot be found by its name: {e}")),
+    }
+}
+
+fn noun(kind: FileType) -> &'static str {
+    match () {
+        () if kind.is_dir() => "directory",
+        () if kind.is_char_device() => "device",
+        () if kind.is_socket() => "socket's name",
+        () => "file",
     }
 }
 

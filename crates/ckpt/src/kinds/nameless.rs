@@ -2,10 +2,10 @@
 
 use super::{All, Seen, Verdict};
 use crate::least;
-use crate::objects::{self, Found, Look, Made};
+use crate::objects::{self, is_of_memfd_create, Found, Look, Made};
 use crate::places::Opener;
 use crate::{identity, proc};
-use image::files::{Kind, OpenFile};
+use image::files::{Files, Kind, OpenFile};
 use kern::proc::PROC;
 use rustix::fs::{Access, AtFlags, OFlags, SeekFrom, CWD};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -51,13 +51,23 @@ pub(super) fn number(seen: &Seen, found: &mut Found) -> Result<Kind> {
     object.map(|object| Kind::Object { object }).ok_or_else(|| Fault::bug("a file got a name while it was looked at"))
 }
 
-pub(super) fn reopen(object: u32, file: &OpenFile, made: &Made, opener: &Opener) -> Result<OwnedFd> {
-    // O_TMPFILE has the bit of O_DIRECTORY in it, and stays with the open file.
-    let flags = OFlags::from_bits_retain(file.flags & super::named::KEPT) - OFlags::DIRECTORY;
-    let fd = made.open(object, flags, opener)?;
+/// `index`: of the file, in the image.
+pub(super) fn reopen(object: u32, (files, index): (&Files, usize), made: &Made, opener: &Opener) -> Result<OwnedFd> {
+    let file = &files.files[index];
+    // Nobody tells which of several open files is the first; one that was opened again by its process is not in the way of another.
+    let may_be_first = |file: &OpenFile| file.kind == Kind::Object { object } && is_of_memfd_create(flags_of(file));
+    let fd = match files.files.iter().position(may_be_first) {
+        Some(first) if first == index => made.open_first(object, flags_of(file), opener, true)?,
+        _ => made.open(object, flags_of(file), opener)?,
+    };
     if file.offset != 0 {
         rustix::fs::seek(&fd, SeekFrom::Start(file.offset))
             .map_err(|e| Fault::sys(e.raw_os_error(), "set the offset of a file without a name"))?;
     }
     Ok(fd)
+}
+
+/// O_TMPFILE has the bit of O_DIRECTORY in it, and stays with the open file.
+fn flags_of(file: &OpenFile) -> OFlags {
+    OFlags::from_bits_retain(file.flags & super::named::KEPT) - OFlags::DIRECTORY
 }

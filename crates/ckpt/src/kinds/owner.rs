@@ -39,13 +39,8 @@ pub(super) fn of(seen: &Seen) -> Result<std::result::Result<Option<Owner>, Obsta
 
 /// Once the threads are there and have their rights: the kernel keeps those of who sets an owner.
 pub(crate) fn set(script: &mut Script, files: &Files) {
-    for (index, file) in files.files.iter().enumerate().filter(|(_, file)| !matches!(file.kind, Kind::Standard { .. }))
-    {
-        let number = files.descriptors.iter().find(|descriptor| descriptor.file == index as u32);
-        if let Some(number) = number {
-            set_one(script, number.number as u64, file);
-        }
-    }
+    let all = super::numbered(files).filter(|(_, file)| !matches!(file.kind, Kind::Standard { .. }));
+    all.for_each(|(number, file)| set_one(script, number as u64, file));
 }
 
 fn set_one(script: &mut Script, number: u64, file: &OpenFile) {

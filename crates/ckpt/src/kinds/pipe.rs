@@ -8,7 +8,7 @@ use kern::poll::{poll, Ready};
 use kern::proc::PROC;
 use rustix::fs::{accessat, Access, AtFlags, Mode, OFlags, CWD};
 use rustix::pipe::{PipeFlags, SpliceFlags};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use vocab::{Fault, Result};
 
@@ -29,26 +29,38 @@ pub(super) fn links(seen: &[Seen]) -> BTreeSet<Vec<u8>> {
 /// The inodes of those that no other process has open, and that are not relayed: whoever relayed one may have closed its end, as that of an input that is over. A pipe that the caller may not open is another user's, made by a process into which it cannot look: on a
 /// node the standard streams are such.
 pub(super) fn within(elsewhere: &Elsewhere, seen: &[Seen], leads: Leads) -> Vec<String> {
+    let all = ends(seen);
     let own = elsewhere.links.iter().filter(|(_, who)| who.is_none());
-    let may_open = |link: &Vec<u8>| {
-        let end = seen.iter().find(|seen| seen.link == *link);
-        end.is_some_and(|end| accessat(CWD, end.path(), Access::READ_OK, AtFlags::EACCESS).is_ok())
+    let own = own.filter_map(|(link, _)| inode_of(link)).filter_map(|inode| all.get_key_value(&inode));
+    let may_open = |ends: &[&Seen]| {
+        ends.first().is_some_and(|end| accessat(CWD, end.path(), Access::READ_OK, AtFlags::EACCESS).is_ok())
     };
-    let whole =
-        own.filter(|(link, _)| !standard::is_relayed(link, seen, leads) && may_open(link) && has_all_ends(link, seen));
-    whole.filter_map(|(link, _)| inode_of(link)).collect()
+    let whole = own.filter(|(_, ends)| !standard::is_relayed(ends, leads) && may_open(ends) && are_all(ends));
+    let mut whole: Vec<String> = whole.map(|(inode, _)| inode.clone()).collect();
+    whole.sort_unstable();
+    whole
+}
+
+/// The descriptors of each pipe, by its inode.
+fn ends(seen: &[Seen]) -> BTreeMap<String, Vec<&Seen>> {
+    let mut all: BTreeMap<String, Vec<&Seen>> = BTreeMap::new();
+    for end in seen {
+        if let Some(inode) = inode(end) {
+            all.entry(inode).or_default().push(end);
+        }
+    }
+    all
 }
 
 /// Of a pipe that no process has beside this one. Where it has the one end only, the pipe tells whether somebody has the other: one who is not seen from here, as
 /// who runs outside of the PID namespace.
-fn has_all_ends(link: &[u8], seen: &[Seen]) -> bool {
-    let ends = || seen.iter().filter(|end| end.link == link);
-    let how: BTreeSet<u32> = ends().filter_map(|end| end.flags().ok()).map(|flags| flags & ACCESS).collect();
+fn are_all(ends: &[&Seen]) -> bool {
+    let how: BTreeSet<u32> = ends.iter().filter_map(|end| end.flags().ok()).map(|flags| flags & ACCESS).collect();
     if how.len() > 1 || how.contains(&(libc::O_RDWR as u32)) {
         return true;
     }
     // One that has been closed meanwhile is looked for again when the process stands still.
-    let Some(Ok(end)) = ends().next().map(super::copy) else { return true };
+    let Some(Ok(end)) = ends.first().map(|end| super::copy(end)) else { return true };
     poll(&[(end.as_fd(), Ready::OVER)], 0).is_ok_and(|ready| ready[0].over)
 }
 
@@ -56,7 +68,7 @@ const ACCESS: u32 = libc::O_ACCMODE as u32;
 
 pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {
     let Some(inode) = inode(seen) else { return Ok(Verdict::Other) };
-    Ok(match all.pipes.iter().position(|pipe| *pipe == inode) {
+    Ok(match all.pipes.binary_search(&inode).ok() {
         Some(pipe) => Verdict::Carried(Kind::Pipe { pipe: pipe as u32 }),
         None => Verdict::Other,
     })
@@ -64,11 +76,12 @@ pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {
 
 /// Copies what is in each pipe without taking it out (tee(2)).
 pub(super) fn dump(all: &All) -> Result<Vec<Pipe>> {
+    let ends = ends(&all.seen);
     let dump = |pipe: &String| {
-        let end = all.seen.iter().find(|seen| inode(seen).as_ref() == Some(pipe));
-        let end = end.ok_or_else(|| Fault::bug("a pipe without an end"))?;
-        let writes_packets = |seen: &Seen| Ok(inode(seen).as_ref() == Some(pipe) && seen.flags()? & PACKETS != 0);
-        let packets = all.seen.iter().map(writes_packets).collect::<Result<Vec<_>>>()?.contains(&true);
+        let ends = ends.get(pipe).map_or(&[][..], |ends| ends);
+        let end = ends.first().ok_or_else(|| Fault::bug("a pipe without an end"))?;
+        let writes_packets = |seen: &&Seen| Ok(seen.flags()? & PACKETS != 0);
+        let packets = ends.iter().map(writes_packets).collect::<Result<Vec<_>>>()?.contains(&true);
         contents(end, packets)
     };
     all.pipes.iter().map(dump).collect()

@@ -1,6 +1,6 @@
 //! What leads out of the process by its standard streams: a terminal, a pipe or a socket that others have.
 
-use super::{unix, All, Leads, Seen, Verdict};
+use super::{socket, unix, All, Leads, Seen, Verdict};
 use image::files::Kind;
 use kern::others;
 use puppet::Script;
@@ -30,17 +30,25 @@ pub(super) fn look(seen: &Seen, all: &All) -> Result<Verdict> {
     Ok(match stream {
         Some(stream) => Verdict::Carried(Kind::Standard { stream: stream.number as u8 }),
         None if !leads_out(seen) => Verdict::Other,
-        None => Verdict::Refused(seen.obstacle(match unix::is_untold(seen)? {
-            true => "is a unix socket, of which this kernel tells nothing (its module unix_diag is not there)",
-            false => "leads to other processes",
-        })),
+        None => Verdict::Refused(seen.obstacle(&why(seen)?)),
     })
 }
 
-/// Is this pipe, of which these are among the open ends, one of the relayed streams, and used as that only?
-pub(super) fn is_relayed(link: &[u8], seen: &[Seen], leads: Leads) -> bool {
-    let mut ends = seen.iter().filter(|end| end.link == link);
-    ends.all(|end| matches!(relayed_as(end, leads), Ok(Some(_))))
+/// Why it is not carried.
+fn why(seen: &Seen) -> Result<String> {
+    match () {
+        () if unix::is_untold(seen)? => {
+            Ok("is a unix socket, of which this kernel tells nothing (its module unix_diag is not there)".into())
+        }
+        () if seen.link.starts_with(b"socket:[") => socket::why(seen),
+        () if seen.link.starts_with(b"pipe:[") => Ok("leads to other processes".into()),
+        () => Ok("is a terminal, and none of its standard streams".into()),
+    }
+}
+
+/// Is the pipe of which these are the open ends one of the relayed streams, and used as that only?
+pub(super) fn is_relayed(ends: &[&Seen], leads: Leads) -> bool {
+    ends.iter().all(|end| matches!(relayed_as(end, leads), Ok(Some(_))))
 }
 
 /// The stream that this pipe is, and is used as. By 1>&2 it has the number of another one too, or only that.

@@ -1,8 +1,10 @@
 //! Pairs of unix sockets of which both ends are in the process, or whose other end has been closed; with what waits in them.
 
-use super::{All, Seen, Verdict};
+use super::{peer, All, Seen, Verdict};
 use crate::elsewhere::Elsewhere;
+use crate::socket_options::{LAST, OPTIONS};
 use image::files::{Files, Kind, Message, OpenFile, SocketEnd, SocketOption, SocketPair};
+use image::thread::Creds;
 use image::Bytes;
 use kern::unix_socket::{self, Diagnosis, Told};
 use puppet::{Arena, Loan, Script, Slot};
@@ -90,29 +92,13 @@ pub(super) fn is_untold(seen: &Seen) -> Result<bool> {
     Ok(domain.is_ok_and(|domain| domain == libc::AF_UNIX.to_ne_bytes()) && !unix_socket::are_told()?)
 }
 
-/// Options of SOL_SOCKET that a pair of sockets can have, and that getsockopt(2) gives as setsockopt(2) takes them.
-const OPTIONS: [i32; 11] = [
-    libc::SO_KEEPALIVE,
-    libc::SO_PRIORITY,
-    libc::SO_LINGER,
-    libc::SO_PASSCRED,
-    libc::SO_RCVLOWAT,
-    libc::SO_RCVTIMEO,
-    libc::SO_SNDTIMEO,
-    libc::SO_TIMESTAMP,
-    libc::SO_PASSSEC,
-    SO_PASSPIDFD,
-    SO_PASSRIGHTS,
-];
-const SO_PASSPIDFD: i32 = 76;
-const SO_PASSRIGHTS: i32 = 83;
-/// These come last: what is sent again must fit, and messages must not be looked at from the middle.
-const LAST: [i32; 3] = [libc::SO_SNDBUF, libc::SO_RCVBUF, libc::SO_PEEK_OFF];
-
 /// Copies what waits in each, without taking it out. The process stands still.
 pub(super) fn dump(pid: Pid, all: &All) -> Result<Vec<SocketPair>> {
+    // The first descriptor of each.
+    let numbered = all.seen.iter().rev().filter_map(|seen| Some((inode(&seen.link)?, seen)));
+    let descriptors: BTreeMap<u32, &Seen> = numbered.collect();
     let socket = |end: &(Option<u32>, u8)| {
-        let seen = end.0.map(|number| all.seen.iter().find(|seen| inode(&seen.link) == Some(number)));
+        let seen = end.0.map(|number| descriptors.get(&number));
         seen.map(|seen| super::copy(seen.ok_or_else(|| Fault::bug("a socket without a descriptor"))?)).transpose()
     };
     let dump = |pair: &Pair| {
@@ -123,7 +109,8 @@ pub(super) fn dump(pid: Pid, all: &All) -> Result<Vec<SocketPair>> {
                 (Some(number), Some(socket)) => dump_end(pid, pair.kind, (number, end.1), socket, from.as_ref()),
                 _ => Ok(SocketEnd { closed: true, ..SocketEnd::default() }),
             });
-        Ok(SocketPair { kind: pair.kind, ends: ends.into_iter().collect::<Result<_>>()? })
+        let peer = first.iter().chain(&second).next().map(peer::of).transpose()?;
+        Ok(SocketPair { kind: pair.kind, ends: ends.into_iter().collect::<Result<_>>()?, peer })
     };
     all.sockets.iter().map(dump).collect()
 }
@@ -162,8 +149,13 @@ fn dump_end(
 }
 
 /// Makes the pairs in the new process, so that they are its own (SO_PEERCRED), with everything that was in them; the numbers that the
-/// ends have there.
-pub(crate) fn make(loan: &mut Loan<'_>, arena: Arena, pid: i32, files: &Files) -> Result<Vec<[i32; 2]>> {
+/// ends have there. `creds`: those that the process is to have, and those that it has now.
+pub(crate) fn make(
+    loan: &mut Loan<'_>,
+    arena: Arena,
+    (pid, creds): (i32, (&Creds, &Creds)),
+    files: &Files,
+) -> Result<Vec<[i32; 2]>> {
     let mut made = Vec::new();
     for (index, pair) in files.sockets.iter().enumerate() {
         if pair.ends.len() != 2 {
@@ -172,7 +164,9 @@ pub(crate) fn make(loan: &mut Loan<'_>, arena: Arena, pid: i32, files: &Files) -
         let mut script = arena.script();
         let room = script.room(2 * size_of::<i32>());
         let kind = (pair.kind | libc::SOCK_CLOEXEC) as u64;
-        script.call("make a pair of sockets", libc::SYS_socketpair, &[libc::AF_UNIX as u64, kind, 0, room]);
+        peer::during(&mut script, pair.peer.as_ref(), creds, |script| {
+            script.call("make a pair of sockets", libc::SYS_socketpair, &[libc::AF_UNIX as u64, kind, 0, room]);
+        });
         let numbers: [i32; 2] = loan.run(arena, script)?.value(room)?;
         let mut script = arena.script();
         for (number, end) in numbers.iter().zip(&pair.ends) {

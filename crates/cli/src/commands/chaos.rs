@@ -1,11 +1,12 @@
 //! `shoal chaos`: processes are moved at random, for tests. `shoal sandbox --chaos` starts it on the front end.
 //!
-//! Every move is asked for as `shoal move` asks, so what may not be moved is refused, and nobody moves what is not theirs. The front end is picked as any node is; what
-//! may not come there goes to another one.
+//! Every move is asked for as `shoal move` asks: a process that changes all the time is asked for again, what may not be moved is refused, and nobody moves what
+//! is not theirs. The front end is picked as any node is; what may not come there goes to another one.
 
 use super::Daemon;
 use crate::config;
 use clap::Args;
+use client::again::again;
 use kern::own::plain;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -81,7 +82,11 @@ impl Chaos {
         let (daemon, tell, lazy) = (self.daemon.clone(), tell.clone(), self.lazy);
         let moving = move || {
             let Pick { pid, from, node, home } = pick;
-            let asked = |to| daemon.connect()?.ask(&Ask::Move { pid, to, progress: false, lazy }).map(drop);
+            let asked = |to| {
+                again(|| {
+                    daemon.connect()?.ask(&Ask::Move { pid, to, progress: false, lazy, executes: Vec::new() }).map(drop)
+                })
+            };
             let began = Instant::now();
             let (to, moved) = match home.then(|| asked(NodeId::FRONT)) {
                 Some(Err(fault)) if matches!(fault.kind, Kind::Refused | Kind::Unsupported) => (node, asked(node)),

@@ -7,7 +7,9 @@ use serde::Serialize;
 use std::process::ExitCode;
 use vocab::Result;
 
-/// Show what shoal needs of this machine's kernel and whether it is there
+/// Show what shoal needs of this machine's kernel, what it can do without and what is lost then, and whether each is there
+///
+/// The exit status is 1 if something needed is missing.
 #[derive(Args, Debug)]
 pub(crate) struct Check {
     /// Print a JSON array
@@ -21,6 +23,7 @@ struct Row {
     name: &'static str,
     purpose: &'static str,
     needed: bool,
+    without: Option<&'static str>,
     there: bool,
     detail: String,
 }
@@ -32,32 +35,78 @@ impl Check {
             print::json(&findings.iter().map(row).collect::<Vec<Row>>())?;
         } else {
             findings.iter().try_for_each(|finding| print::out(&line(finding)))?;
+            print::out(&summary(&findings))?;
         }
-        let missing = findings.iter().filter(|finding| finding.needed && finding.there.is_err()).count();
-        Ok(if missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        let whole = missing(&findings).all(|finding| finding.without.is_some());
+        Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
+}
+
+fn missing(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
+    findings.iter().filter(|finding| finding.there.is_err())
 }
 
 fn row(finding: &Finding) -> Row {
     Row {
         name: finding.name,
         purpose: finding.purpose,
-        needed: finding.needed,
+        needed: finding.without.is_none(),
+        without: finding.without,
         there: finding.there.is_ok(),
         detail: finding.there.as_ref().map_or_else(ToString::to_string, Clone::clone),
     }
 }
 
 fn line(finding: &Finding) -> String {
-    let state = match (&finding.there, finding.needed) {
-        (Ok(_), _) => "yes    ",
-        (Err(_), true) => "MISSING",
-        (Err(_), false) => "no     ",
+    let rank = if finding.without.is_none() { "needed" } else { "wished" };
+    let (state, detail) = match (&finding.there, finding.without) {
+        (Ok(detail), _) if detail.is_empty() => ("yes    ", String::new()),
+        (Ok(detail), _) => ("yes    ", format!(" ({detail})")),
+        (Err(fault), None) => ("MISSING", format!("\n        {fault}\n        without it shoal does not work here")),
+        (Err(fault), Some(lost)) => ("no     ", format!("\n        {fault}\n        lost without it: {lost}")),
     };
-    let detail = match &finding.there {
-        Ok(detail) if detail.is_empty() => String::new(),
-        Ok(detail) => format!(" ({detail})"),
-        Err(fault) => format!("\n        {fault}"),
+    format!("{state} {rank} {}: {}{detail}\n", finding.name, finding.purpose)
+}
+
+/// The last line, for who reads no other.
+fn summary(findings: &[Finding]) -> String {
+    let names = |needed: bool| {
+        let these = missing(findings).filter(|finding| finding.without.is_none() == needed);
+        these.map(|finding| finding.name).collect::<Vec<_>>().join(", ")
     };
-    format!("{state} {}: {}{detail}\n", finding.name, finding.purpose)
+    match (names(true).as_str(), names(false).as_str()) {
+        ("", "") => "all that is needed is there; so is all that is wished\n".into(),
+        ("", wished) => format!("all that is needed is there; shoal does without: {wished}\n"),
+        (needed, "") => format!("needed and missing: {needed}\n"),
+        (needed, wished) => format!("needed and missing: {needed}; shoal does without: {wished}\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vocab::Fault;
+
+    fn finding(name: &'static str, without: Option<&'static str>, is_there: bool) -> Finding {
+        let there = if is_there { Ok(String::new()) } else { Err(Fault::refused("it is off")) };
+        Finding { name, purpose: "what for", without, there }
+    }
+
+    #[test]
+    fn each_line_tells_what_is_lost() {
+        assert_eq!(line(&finding("a", None, true)), "yes     needed a: what for\n");
+        let lost = "no      wished b: what for\n        it is off\n        lost without it: this\n";
+        assert_eq!(line(&finding("b", Some("this"), false)), lost);
+        let fails = "MISSING needed c: what for\n        it is off\n        without it shoal does not work here\n";
+        assert_eq!(line(&finding("c", None, false)), fails);
+    }
+
+    #[test]
+    fn the_last_line_tells_whether_it_will_do() {
+        let told = |needed, wished| summary(&[finding("a", None, needed), finding("b", Some("this"), wished)]);
+        assert_eq!(told(true, true), "all that is needed is there; so is all that is wished\n");
+        assert_eq!(told(true, false), "all that is needed is there; shoal does without: b\n");
+        assert_eq!(told(false, false), "needed and missing: a; shoal does without: b\n");
+        assert_eq!(told(false, true), "needed and missing: a\n");
+    }
 }

@@ -11,7 +11,7 @@ use ckpt::rounds::Why;
 use ckpt::survey::{survey, Given, Survey};
 use clap::Args;
 use client::again::again;
-use kern::proc::exists;
+use kern::proc::{exists, Proc};
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Read, Seek, Stdout, Write};
 use std::os::fd::AsFd;
@@ -46,10 +46,22 @@ pub(crate) struct Checkpoint {
     /// Standard input has a byte as soon as the image that goes to standard output is kept
     #[arg(long, hide = true)]
     confirmed: bool,
+    /// One that asks for itself cannot hear: that it is written, or why not, is said in this new file
+    #[arg(long, hide = true, value_name = "FILE")]
+    tell: Option<PathBuf>,
 }
 
 impl Checkpoint {
-    pub(crate) fn run(self) -> Result<ExitCode> {
+    pub(crate) fn run(mut self) -> Result<ExitCode> {
+        let Some(told) = self.tell.take() else { return self.written() };
+        let pid = Pid(self.pid);
+        match again(|| has_waited(pid)).and_then(|()| self.written()) {
+            Ok(code) => local::moves::tell_success(&told).map(|()| code),
+            Err(fault) => local::moves::tell(&told, &fault).map(|()| ExitCode::FAILURE),
+        }
+    }
+
+    fn written(self) -> Result<ExitCode> {
         if self.pid <= 0 {
             return Err(Fault::refused(format!("process {}: numbers of processes are above 0", self.pid)));
         }
@@ -124,6 +136,24 @@ impl Checkpoint {
                 .map(|(_, word)| (*word).to_owned()),
         );
         words
+    }
+}
+
+/// A process that is to be written by its own wish has had a child make this one, which has its memory until it ends, and is about to wait for that.
+///
+/// # Errors
+/// `Changed` as long as a child has its memory, or has ended and is yet to be waited for.
+fn has_waited(pid: Pid) -> Result<()> {
+    let proc = Proc::open("/proc")?;
+    let threads = proc.tasks(pid).unwrap_or_default();
+    let mut children = threads.into_iter().flat_map(|tid| proc.children(tid).unwrap_or_default());
+    let passes = |child: &Pid| {
+        proc.status(*child).is_ok_and(|status| status.ended())
+            || kern::others::share_memory(pid, *child).is_ok_and(|shares| shares)
+    };
+    match children.find(passes) {
+        None => Ok(()),
+        Some(child) => Err(Fault::changed(format!("it has yet to wait for its child {child}"))),
     }
 }
 

@@ -1,9 +1,13 @@
 //! `shoal front`: the front-end daemon.
 
+use super::bpfs::NodeFiles;
+use super::jobs;
 use super::mon::Monitor;
+use super::view_server;
 use crate::{address, config, keyfile, log};
-use ::front::FrontConfig;
+use ::front::{FrontConfig, NodesConfig};
 use clap::Args;
+use kern::sock::Ports;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -28,6 +32,9 @@ pub(crate) struct Front {
     /// The processes of a node of which nothing more is heard end within this time [default: 5]
     #[arg(long, value_name = "SECONDS", value_parser = config::seconds)]
     lost_after: Option<Duration>,
+    /// The ports of this machine at which channels of other machines are taken, as 7100-7199 [default: any free ones]
+    #[arg(long, value_name = "PORTS")]
+    channel_ports: Option<Ports>,
     /// Write one byte to this inherited descriptor when nodes can dial in
     #[arg(long, value_name = "N")]
     ready_fd: Option<i32>,
@@ -54,9 +61,17 @@ impl Front {
         config::set(&mut settings.max_nodes, file.front.max_nodes);
         config::set(&mut settings.proc, file.front.proc.map(|proc| proc.0));
         config::set(&mut settings.proc_fresh_ms, file.front.proc_fresh_ms.map(u64::from));
+        settings.nodes = NodesConfig { state_dir: file.front.state_dir, node_up: file.front.node_up, bpfs: file.bpfs };
         settings.ready_fd = ready_fd;
+        config::channel_ports(self.channel_ports, file.channel_ports.as_deref())?;
         settings.check()?;
         let _monitor = Monitor::start(&settings.run_dir, file.mon_listen.as_deref(), false)?;
+        let _files = NodeFiles::start(settings.nodes.bpfs.as_deref(), &settings.run_dir, true)?;
+        view_server::start(&settings.run_dir, &key, (settings.lost_after, file.front.squash.as_deref()))?;
+        if let Some(managed) = config::setting(file.front.job_nodes.as_deref(), "job_nodes of [front]", jobs::managed)?
+        {
+            jobs::keep_serving(managed, &settings.run_dir, &settings.nodes.state_dir(&settings.run_dir))?;
+        }
         let web = file.front.web_listen.as_deref();
         if let Some(at) = config::setting(web, "web_listen of [front]", |at| {
             at.parse().map_err(|_| format!("{at:?} is no ADDRESS:PORT"))

@@ -2,21 +2,31 @@
 
 mod account;
 mod away;
+mod becoming;
+mod bpcp;
+mod bpctl;
+mod bpfs;
+mod bpsh;
+mod bpstat;
 mod chaos;
 mod check;
 mod checkpoint;
 mod choice;
 mod explain;
 mod fault;
+mod files;
 mod front;
 mod holder;
 mod image;
+mod job;
+mod jobs;
 mod key;
 mod mon;
 mod mover;
 mod moves;
 mod named;
 mod node;
+mod node_set;
 mod nodes;
 mod place;
 mod procfs;
@@ -25,10 +35,13 @@ mod ps;
 mod restore;
 mod restore_elsewhere;
 mod restored;
+mod rsh;
 mod run;
 mod sandbox;
 mod shell;
 mod top;
+mod view;
+mod view_server;
 mod web;
 mod whereis;
 mod withheld;
@@ -49,14 +62,23 @@ pub(crate) enum Command {
     Key(key::Key),
     Check(check::Check),
     Nodes(nodes::Nodes),
+    NodeState(node_set::NodeState),
+    NodeSet(node_set::NodeSet),
+    Bpstat(bpstat::Bpstat),
+    Bpctl(bpctl::Bpctl),
     Ps(ps::Ps),
     Top(top::Top),
     Web(web::Web),
+    View(view::View),
     Where(whereis::Where),
     Move(moves::Move),
     Sandbox(sandbox::Sandbox),
     Shell(shell::Shell),
     Run(run::RunArgs),
+    Rsh(rsh::Rsh),
+    Bpcp(bpcp::Bpcp),
+    Bpsh(bpsh::Bpsh),
+    Job(job::Job),
     Checkpoint(checkpoint::Checkpoint),
     Restore(restore::Restore),
     Image(image::Image),
@@ -70,6 +92,13 @@ pub(crate) enum Command {
     #[command(hide = true)]
     NodeProc(procfs::NodeProc),
     #[command(hide = true)]
+    Bpfs(bpfs::Bpfs),
+    #[command(hide = true)]
+    ViewServer(view_server::ViewServer),
+    Jobs(jobs::Jobs),
+    #[command(hide = true)]
+    JobKeeper(jobs::JobKeeper),
+    #[command(hide = true)]
     Mover(mover::Mover),
     #[command(hide = true)]
     Vessel(mover::Vessel),
@@ -77,6 +106,10 @@ pub(crate) enum Command {
     Stand(mover::Stand),
     #[command(hide = true)]
     Ghost(mover::Ghost),
+    #[command(hide = true)]
+    Session(rsh::Session),
+    #[command(hide = true)]
+    Carry(bpcp::Carry),
 }
 
 impl Command {
@@ -87,14 +120,23 @@ impl Command {
             Command::Key(command) => command.run(),
             Command::Check(command) => command.run(),
             Command::Nodes(command) => command.run(),
+            Command::NodeState(command) => command.run(),
+            Command::NodeSet(command) => command.run(),
+            Command::Bpstat(command) => command.run(),
+            Command::Bpctl(command) => command.run(),
             Command::Ps(command) => command.run(),
             Command::Top(command) => command.run(),
             Command::Web(command) => command.run(),
+            Command::View(command) => command.run(),
             Command::Where(command) => command.run(),
             Command::Move(command) => command.run(),
             Command::Sandbox(command) => command.run(),
             Command::Shell(command) => command.run(),
             Command::Run(command) => Ok(ExitCode::from(command.execute(hold))),
+            Command::Bpsh(command) => Ok(ExitCode::from(command.execute(hold))),
+            Command::Rsh(command) => Ok(ExitCode::from(command.execute(hold))),
+            Command::Bpcp(command) => command.run(hold),
+            Command::Job(command) => command.run(),
             Command::Checkpoint(command) => command.run(),
             Command::Restore(command) => command.run(),
             Command::Image(command) => command.run(),
@@ -104,22 +146,28 @@ impl Command {
             Command::Holder(command) => command.run(),
             Command::Procfs(command) => command.run(),
             Command::NodeProc(command) => command.run(),
+            Command::Bpfs(command) => command.run(),
+            Command::ViewServer(command) => command.run(),
+            Command::Jobs(command) => command.run(),
+            Command::JobKeeper(command) => command.run(),
             Command::Mover(command) => command.run(),
             Command::Vessel(command) => command.run(),
             Command::Stand(command) => command.run(),
             Command::Ghost(command) => command.run(hold),
+            Command::Session(command) => command.run(),
+            Command::Carry(command) => command.run(),
         }
     }
 
     /// Does it do only what is right with the capability that the program's file may give to all users ([`kern::own::is_favoured`])?
     pub(crate) fn may_be_favoured(&self) -> bool {
-        matches!(self, Command::Run(_) | Command::Checkpoint(_))
+        matches!(self, Command::Run(_) | Command::Rsh(_) | Command::Bpsh(_) | Command::Bpcp(_) | Command::Checkpoint(_))
     }
 
     /// The exit status when the command itself fails.
     pub(crate) fn failure_status(&self) -> u8 {
         match self {
-            Command::Run(_) => FAILED,
+            Command::Run(_) | Command::Rsh(_) | Command::Bpsh(_) | Command::Session(_) => FAILED,
             _ => 1,
         }
     }

@@ -1,7 +1,10 @@
 //! `shoal mover`, `shoal vessel` and `shoal stand`: started by the node daemon, not by users.
 
+use super::files::View;
 use clap::Args;
 use client::run::Hold;
+use kern::sock::Ports;
+use mover::Views;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use vocab::{Pid, Result};
@@ -12,12 +15,28 @@ pub(crate) struct Mover {
     /// The procfs of this machine alone
     #[arg(long, value_name = "PLACE")]
     proc: Option<String>,
+    /// The mount namespace in which it works, if it is another one
+    #[arg(long, value_name = "PATH")]
+    view: Option<PathBuf>,
+    /// Where the front end's files are to be seen
+    #[arg(long, value_name = "PATH")]
+    front: Option<PathBuf>,
+    /// The view of the namespace in which it starts
+    #[arg(long, value_name = "KIND")]
+    sees: Option<View>,
+    /// Where it takes processes
+    #[arg(long, value_name = "PORTS")]
+    channel_ports: Option<Ports>,
 }
 
 impl Mover {
     pub(crate) fn run(self) -> Result<ExitCode> {
         self.proc.as_deref().map(kern::proc::take_over).transpose()?;
-        mover::run().map(|()| ExitCode::SUCCESS)
+        let node = kern::view::own_namespace().ok();
+        self.view.as_deref().map(kern::view::enter_at).transpose()?;
+        self.channel_ports.into_iter().for_each(kern::sock::take_channels_at);
+        let has = self.sees.map(Into::into);
+        mover::run(Views { has, node, front: self.front }).map(|()| ExitCode::SUCCESS)
     }
 }
 

@@ -5,13 +5,16 @@ use super::nodes::{all_known, nodes};
 use super::progress::Line;
 use super::Daemon;
 use clap::Args;
-use client::moves::move_to;
+use client::moves::{move_to, move_to_execute};
 use client::Local;
 use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use vocab::{Fault, NodeId, Pid, Result};
-use wire::ask::{Answer, Ask};
+use wire::ask::{Answer, Ask, NodeRow};
+use wire::nodes::permits;
 
 /// Move running processes to another node; returns when they run there. Interrupted before one does, it stays where it is
 #[derive(Args, Debug)]
@@ -34,6 +37,9 @@ pub(crate) struct Move {
     /// One that asks for itself cannot hear: why it stays is written into this new file
     #[arg(long, hide = true, value_name = "FILE")]
     tell: Option<PathBuf>,
+    /// The file that the process will execute there, which may be on the front end only
+    #[arg(long, hide = true, value_name = "FILE", requires = "tell")]
+    executes: Option<OsString>,
     #[command(flatten)]
     daemon: Daemon,
 }
@@ -73,7 +79,10 @@ impl Move {
     fn for_itself(&self, tell: &Path) -> Result<ExitCode> {
         let [one, to] = &self.words[..] else { return Err(Fault::refused("wanted: PID NODE")) };
         let (pid, to) = (pid(one)?, to.parse()?);
-        let moved = self.daemon.connect().and_then(|mut daemon| move_to(&mut daemon, pid, to, self.lazy, None));
+        let moved = self.daemon.connect().and_then(|mut daemon| match &self.executes {
+            Some(file) => move_to_execute(&mut daemon, pid, to, file.as_bytes()),
+            None => move_to(&mut daemon, pid, to, self.lazy, None),
+        });
         match moved {
             Ok(()) => Ok(ExitCode::SUCCESS),
             Err(fault) => client::moves::tell(tell, &fault).map(|()| ExitCode::FAILURE),
@@ -157,9 +166,12 @@ fn processes(daemon: &mut Local, node: NodeId) -> Result<Vec<Pid>> {
     }
 }
 
-/// The node that is up and has the fewest processes.
+/// The node that is up, and where the caller may go, and has the fewest processes.
 fn emptiest(daemon: &mut Local, but: NodeId) -> Result<NodeId> {
-    let up = nodes(daemon)?.into_iter().filter(|row| row.node != but && row.state == "up");
+    let own = kern::proc::Proc::open(kern::proc::root())?.status(Pid(std::process::id() as i32));
+    let own = own.map_err(|errno| Fault::sys(errno, "find out who calls"))?.creds;
+    let may = |row: &NodeRow| permits(&own, (row.uid, row.gid, row.mode));
+    let up = nodes(daemon)?.into_iter().filter(|row| row.node != but && row.state == "up" && may(row));
     let first = up.min_by_key(|row| row.processes);
-    first.map(|row| row.node).ok_or_else(|| Fault::refused(format!("no node but {but} is up")))
+    first.map(|row| row.node).ok_or_else(|| Fault::refused(format!("no node but {but} is up, and yours to use")))
 }

@@ -1,9 +1,11 @@
 //! `shoal node`: the node daemon.
 
+use super::bpfs::NodeFiles;
 use super::mon::Monitor;
 use crate::{address, config, keyfile, log};
-use agent::NodeConfig;
+use agent::{NodeConfig, Powers, ViewConfig};
 use clap::Args;
+use kern::sock::Ports;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,7 +20,7 @@ pub(crate) struct Node {
     /// The front end; port 7706 by default
     #[arg(long, value_name = "HOST[:PORT]", value_parser = address::front)]
     front: Option<String>,
-    /// The number to ask for [default: the next free one]
+    /// The number to ask for [default: the one that it had, or the next free one]
     #[arg(long, value_name = "N")]
     number: Option<i32>,
     /// Cluster key file, made by `shoal key` [default: /etc/shoal/key]
@@ -36,6 +38,9 @@ pub(crate) struct Node {
     /// Show the programs here every process of the space in /proc
     #[arg(long)]
     proc: bool,
+    /// The ports of this machine at which channels of other machines are taken, as 7100-7199 [default: any free ones]
+    #[arg(long, value_name = "PORTS")]
+    channel_ports: Option<Ports>,
     /// Write one byte to this inherited descriptor when the front end has welcomed this node
     #[arg(long, value_name = "N")]
     ready_fd: Option<i32>,
@@ -56,16 +61,65 @@ impl Node {
         let mut settings = NodeConfig::new(front, key);
         settings.number = number(self.number.or(file.node.number))?;
         config::set(&mut settings.run_dir, self.run_dir.or(file.run_dir));
+        settings.powers = powers(&file.node);
+        settings.view = view(&file.node)?;
         settings.cgroup = self.cgroup.or(file.node.cgroup);
+        settings.cpu_weight = weight(file.node.cpu_weight)?;
         config::set(
             &mut settings.lost_grace,
             self.lost_grace.or(config::duration(file.node.lost_grace)
                 .map_err(|f| f.doing("lost_grace of [node] in the configuration file"))?),
         );
         settings.shows_space = self.proc || file.node.proc.unwrap_or(false);
+        settings.bpfs = file.bpfs;
         settings.ready_fd = ready_fd;
+        config::channel_ports(self.channel_ports, file.channel_ports.as_deref())?;
         let _monitor = Monitor::start(&settings.run_dir, file.mon_listen.as_deref(), true)?;
+        let _files = NodeFiles::start(settings.bpfs.as_deref(), &settings.run_dir, false)?;
         agent::run(settings).map(|()| ExitCode::SUCCESS)
+    }
+}
+
+/// Directories that a machine keeps to itself when it shows the front end's files.
+const LOCAL: [&str; 5] = ["/proc", "/sys", "/dev", "/run", "/tmp"];
+
+/// # Errors
+/// `Refused` for directories that are not named from the root, or without /proc and the daemon's own.
+fn view(said: &config::Node) -> Result<Option<ViewConfig>> {
+    let mut local = said.local.clone().unwrap_or_else(|| LOCAL.map(PathBuf::from).to_vec());
+    let wrong = |path: &&PathBuf| !path.is_absolute() || path.parent().is_none();
+    let direct = said.direct.clone().unwrap_or_default();
+    for (name, paths) in [("local", &local), ("direct", &direct)] {
+        if let Some(path) = paths.iter().find(wrong) {
+            let path = path.display();
+            return Err(Fault::refused(format!("{name} of [node]: {path} is no directory named from the root")));
+        }
+    }
+    if !["/proc", "/dev"].into_iter().all(|one| local.iter().any(|path| path.as_os_str() == one)) {
+        return Err(Fault::refused("local of [node]: /proc and /dev are always the node's own"));
+    }
+    local.extend(direct);
+    let usual = said.view == Some(config::View::Front);
+    Ok((said.view != Some(config::View::Never)).then_some(ViewConfig { usual, local }))
+}
+
+/// The commands of machines with systemd(1), unless the file says otherwise.
+fn powers(said: &config::Node) -> Powers {
+    let or = |said: &Option<String>, usual: &str| Some(said.clone().unwrap_or_else(|| usual.into()));
+    Powers {
+        reboot: or(&said.reboot, "systemctl reboot"),
+        halt: or(&said.halt, "systemctl halt"),
+        power_off: or(&said.power_off, "systemctl poweroff"),
+    }
+}
+
+/// What cpu.weight takes (cgroup-v2.rst), and 0.
+fn weight(weight: Option<u32>) -> Result<Option<u32>> {
+    match weight {
+        Some(w) if w > 10_000 => Err(Fault::refused(format!(
+            "cpu_weight of [node] in the configuration file is {w}: 0 to 10000 are possible"
+        ))),
+        other => Ok(other),
     }
 }
 

@@ -3,18 +3,22 @@
 use super::Daemon;
 use crate::print;
 use clap::Args;
-use client::local::Local;
+use client::Local;
+use monitor::people;
 use serde::Serialize;
 use std::process::ExitCode;
-use vocab::{Fault, NodeId, Result};
+use vocab::{Fault, NodeId, NodeSet, Result};
 use wire::ask::{Answer, Ask, NodeRow};
 
-/// Show the nodes: state, address, processes, cores, memory, load
+/// Show the nodes: state, address, processes, cores, memory, load, and who may use them
 #[derive(Args, Debug)]
 pub(crate) struct Nodes {
     /// Print a JSON array
     #[arg(long)]
     json: bool,
+    /// As root: these, which are down, are no nodes any more (as 3 or 3-5,7); their numbers are free for other machines
+    #[arg(long, value_name = "NODES", value_parser = NodeSet::parse, conflicts_with = "json")]
+    forget: Option<NodeSet>,
     #[command(flatten)]
     daemon: Daemon,
 }
@@ -30,19 +34,38 @@ struct Row {
     memory: u64,
     memory_free: u64,
     load: f32,
+    uid: u32,
+    gid: u32,
+    /// Octal, as in the table.
+    mode: String,
 }
 
 impl Nodes {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        let rows = nodes(&mut self.daemon.connect()?)?;
+        let mut daemon = self.daemon.connect()?;
+        if let Some(nodes) = &self.forget {
+            return forget(&mut daemon, nodes).map(|()| ExitCode::SUCCESS);
+        }
+        let rows = nodes(&mut daemon)?;
         if self.json {
             print::json(&rows.into_iter().map(row).collect::<Vec<Row>>())?;
         } else {
-            let heading = ["NODE", "STATE", "ADDRESS", "PROCESSES", "CORES", "MEMORY", "FREE", "LOAD"];
-            let right = [false, false, false, true, true, true, true, true];
+            let heading =
+                ["NODE", "STATE", "ADDRESS", "PROCESSES", "CORES", "MEMORY", "FREE", "LOAD", "USER", "GROUP", "MODE"];
+            let right = [false, false, false, true, true, true, true, true, false, false, false];
+            let groups = people::names(&std::fs::read_to_string("/etc/group").unwrap_or_default());
+            let users = people::here();
+            let cells = |row: &NodeRow| cells(row, people::name_of(&users, row.uid), people::name_of(&groups, row.gid));
             print::table(heading, right, &rows.iter().map(cells).collect::<Vec<_>>())?;
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn forget(daemon: &mut Local, nodes: &NodeSet) -> Result<()> {
+    match daemon.ask(&Ask::Forget(nodes.nodes().to_vec()))? {
+        Answer::Nodes(_) => Ok(()),
+        other => Err(Fault::wire(format!("the daemon answered Forget with {other:?}"))),
     }
 }
 
@@ -65,11 +88,16 @@ pub(super) fn all_known(daemon: &mut Local, mut wanted: impl Iterator<Item = Nod
 }
 
 fn row(row: NodeRow) -> Row {
-    let NodeRow { node, state, address, processes, cores, memory, memory_free, load } = row;
-    Row { node: node.0, state, address, processes, cores, memory, memory_free, load }
+    let NodeRow { node, state, address, processes, cores, memory, memory_free, load, uid, gid, mode } = row;
+    let mode = octal(mode);
+    Row { node: node.0, state, address, processes, cores, memory, memory_free, load, uid, gid, mode }
 }
 
-fn cells(row: &NodeRow) -> [String; 8] {
+fn octal(mode: u32) -> String {
+    format!("{mode:04o}")
+}
+
+fn cells(row: &NodeRow, user: String, group: String) -> [String; 11] {
     [
         row.node.to_string(),
         row.state.clone(),
@@ -79,5 +107,8 @@ fn cells(row: &NodeRow) -> [String; 8] {
         print::bytes(row.memory),
         print::bytes(row.memory_free),
         format!("{:.2}", row.load),
+        user,
+        group,
+        octal(row.mode),
     ]
 }

@@ -1,7 +1,7 @@
 //! `shoal ps`: the processes on the nodes.
 
 use super::choice::Choice;
-use super::nodes::all_known;
+use super::nodes::{all_known, nodes};
 use super::Daemon;
 use crate::print;
 use clap::Args;
@@ -11,7 +11,7 @@ use monitor::{people, tree::branch, units::plain};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::process::ExitCode;
-use vocab::{Fault, NodeId, Pid, Result};
+use vocab::{Fault, NodeId, NodeSet, Pid, Result};
 use wire::ask::{Answer, Ask, ProcRow};
 
 /// Show the processes that run on nodes: where, whose, state, CPU time, memory
@@ -67,12 +67,26 @@ impl Ps {
                 &rows.iter().map(|(depth, row)| cells(*depth, row, &users, &missing)).collect::<Vec<_>>(),
             )?;
         }
-        for node in &missing {
-            kern::own::complain(format!(
-                "{node} does not answer: of what runs there only the last that is known is shown"
-            ));
+        if !missing.is_empty() {
+            let known = nodes(&mut daemon)?.iter().filter(|row| row.state != "down").count();
+            kern::own::complain(silent(&missing, known));
         }
         Ok(if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+/// One line, of however many nodes there is no answer; there are `known` that are not down.
+fn silent(missing: &[NodeId], known: usize) -> String {
+    let shown = "of what runs there only the last that is known is shown";
+    match missing {
+        [node] => format!("{node} does not answer: {shown}"),
+        // One may have been lost since.
+        _ => format!(
+            "{} of {} nodes do not answer in time: {}; {shown}",
+            missing.len(),
+            known.max(missing.len()),
+            NodeSet::from(missing.to_vec())
+        ),
     }
 }
 
@@ -100,4 +114,19 @@ fn cells(depth: usize, row: &ProcRow, users: &HashMap<u32, String>, missing: &[N
         print::bytes(row.rss_kb * 1024),
         branch(depth) + &plain(&row.command),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn however_many_nodes_do_not_answer_that_is_one_line() {
+        let nodes = |numbers: &[i32]| numbers.iter().map(|n| NodeId(*n)).collect::<Vec<_>>();
+        let shown = "of what runs there only the last that is known is shown";
+        assert_eq!(silent(&nodes(&[1]), 4), format!("n1 does not answer: {shown}"));
+        let some = silent(&nodes(&[0, 1, 2, 4]), 100);
+        assert_eq!(some, format!("4 of 100 nodes do not answer in time: n0-2,n4; {shown}"));
+        assert!(silent(&nodes(&[0, 2]), 1).starts_with("2 of 2 nodes"));
+    }
 }

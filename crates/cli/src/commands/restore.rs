@@ -62,8 +62,7 @@ impl Restore {
         }
         // First, before anything else may take that number.
         let ready_fd = self.ready_fd.map(kern::ns::inherited).transpose()?;
-        kern::own::raise_files()?;
-        let pid = match self.file.as_os_str() == "-" {
+        let (pid, elsewhere) = match self.file.as_os_str() == "-" {
             true => {
                 let input = std::io::stdin();
                 let owner = self.owner(input.as_fd())?;
@@ -75,6 +74,9 @@ impl Restore {
                 restore(BufReader::new(file), self.any_processor, owner)?
             }
         };
+        for group in elsewhere {
+            eprintln!("shoal: process {pid} is not in its cgroup {group}");
+        }
         if let Some(fd) = ready_fd {
             let told = File::from(fd).write_all(format!("{pid}\n").as_bytes());
             told.map_err(|e| Fault::io(&e, "tell that the process runs"))?;

@@ -1,6 +1,7 @@
 //! `shoal run [-n NODES | -a | -N COUNT] [-t] [-p] [--] PROGRAM ARG…`
 
-use client::run::{run, Hold, Run, FAILED};
+use super::files::Files;
+use client::run::{run, Hold, Run, Show, FAILED};
 use client::socket_path;
 use std::ffi::OsString;
 use vocab::{NodeSet, Pid};
@@ -31,6 +32,11 @@ pub(crate) struct RunArgs {
     /// Threads that it will have, whose numbers are kept free for them
     #[arg(long, hide = true, value_name = "TIDS", value_delimiter = ',')]
     threads: Vec<i32>,
+    /// What is executed, with the first word of the program as its name only
+    #[arg(long, hide = true, value_name = "FILE")]
+    file: Option<OsString>,
+    #[command(flatten)]
+    files: Files,
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     program: Vec<OsString>,
@@ -51,9 +57,12 @@ impl RunArgs {
     /// `hold` is what the main thread does as the program's stand-in: `kern::standin::hold_here`.
     pub(crate) fn execute(self, hold: Hold) -> u8 {
         let (target, numbers) = (self.target(), self.threads.iter().copied().map(Pid).collect());
-        let RunArgs { terminal, prefix, program: argv, .. } = self;
-        let asked = Run { target, terminal, prefix, argv, numbers };
-        kern::own::complain(run(&asked, &socket_path(), hold));
+        let RunArgs { terminal, prefix, program: argv, file, files, .. } = self;
+        let done = files.sees().map(|sees| {
+            let asked = Run { target, terminal, prefix, show: Show::default(), argv, file, numbers, sees };
+            run(&asked, &socket_path(), hold)
+        });
+        kern::own::complain(done.unwrap_or_else(|fault| fault));
         FAILED
     }
 }

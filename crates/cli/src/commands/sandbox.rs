@@ -30,6 +30,12 @@ pub(crate) struct Sandbox {
     /// What the clocks of the nodes show that count from the start of a machine (CLOCK_MONOTONIC, CLOCK_BOOTTIME)
     #[arg(long, value_name = "WHICH", default_value = "own")]
     clocks: Which,
+    /// Nodes that have nothing but a kernel and this program: what runs there sees the front end's files
+    #[arg(long)]
+    bare: bool,
+    /// A line for [node] of the nodes' configuration; with the number of a node and a colon before it for that one alone, as 1:view = "never"; front: before it for [front]
+    #[arg(long, value_name = "LINE")]
+    node_setting: Vec<String>,
     /// The program to run on the front end, with its arguments
     #[arg(value_name = "COMMAND", trailing_var_arg = true)]
     command: Vec<OsString>,
@@ -51,13 +57,14 @@ impl Sandbox {
         if let Some(node) = super::place::own_node() {
             return Err(Fault::refused("open a sandbox in a program that shoal itself has started here").on(node));
         }
-        let Sandbox { nodes, lost_after, chaos, logs, clocks, command } = self;
+        let Sandbox { nodes, lost_after, chaos, logs, clocks, bare, node_setting, command } = self;
+        let settings = node_setting.join("\n");
         let clocks = match clocks {
             Which::Same => Clocks::Same,
             Which::Own => Clocks::Own,
             Which::Foreign => Clocks::Foreign,
         };
-        match ::sandbox::run(Plan { nodes, command, lost_after, chaos, logs, clocks })? {
+        match ::sandbox::run(Plan { nodes, command, lost_after, chaos, logs, clocks, bare, settings })? {
             Exit::Code(code) => Ok(ExitCode::from(code)),
             other => end_like(other),
         }

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[&[&str]] = &[
     &["vocab"],
     &["kern", "wire", "image", "space", "policy"],
-    &["link", "puppet", "ghost", "sandbox", "sample"],
+    &["link", "local", "puppet", "ghost", "sandbox", "sample"],
     &["ckpt", "client", "procfs"],
-    &["mover"],
+    &["mover", "bpfs", "view", "jobs", "spread"],
     &["agent", "front", "monitor"],
     &["cli", "capi"],
 ];
@@ -170,6 +170,13 @@ fn every_oddity_has_its_program() {
         }
     }
     none(complaints);
+}
+
+/// A child that one unit test forks has a copy of the descriptors of all others, which may wait for an end of file.
+#[test]
+fn tests_of_one_program_run_one_after_the_other() {
+    let settings = std::fs::read_to_string(root().join(".cargo/config.toml")).expect("the settings of cargo");
+    assert!(settings.contains("[env]\nRUST_TEST_THREADS = \"1\"\n"), "{settings}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ mod moves;
 mod plain;
 mod terminal;
 
-use client::run::{outcome, run, Run};
+use client::run::{outcome, run, Run, Show};
 use client::socket_path;
 use daemon::Daemon;
 use kern::relay::Relay;
@@ -27,7 +27,17 @@ fn main() -> ExitCode {
     if let Some(flags) = std::env::var_os(FLAGS) {
         let has = |c| flags.to_string_lossy().contains(c);
         let argv = std::env::args_os().skip(1).collect();
-        let asked = Run { target: Target::Any, terminal: has('t'), prefix: has('p'), argv, numbers: Vec::new() };
+        let (terminal, prefix, show) = (has('t'), has('p'), Show::default());
+        let asked = Run {
+            target: Target::Any,
+            terminal,
+            prefix,
+            show,
+            argv,
+            file: None,
+            numbers: Vec::new(),
+            sees: Default::default(),
+        };
         eprintln!("shoal: {}", run(&asked, &socket_path(), hold));
         return ExitCode::from(client::run::FAILED);
     }

@@ -1,9 +1,9 @@
 //! The client's end of the local socket: one question, answers with descriptors.
 
-use crate::local::NO_DAEMON;
 use kern::poll::{poll, Ready};
 use kern::signal;
 use kern::sock::{peer_credentials, receive_with, send, unix_connect};
+use local::daemon::NO_DAEMON;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;

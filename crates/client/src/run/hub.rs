@@ -5,12 +5,13 @@ use super::channels::Channels;
 use super::late;
 use super::lines::Lines;
 use super::program::window;
+use super::show::Show;
 use kern::relay::RELAY;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Arc;
-use vocab::{Exit, Fault, Pid, Result};
+use vocab::{Exit, Fault, NodeId, Pid, Result};
 use wire::ask::{Answer, Ask};
 use wire::run::{Window, LATE_RELAY};
 
@@ -32,6 +33,14 @@ pub(crate) struct Hub {
     late_lines: [Option<Lines>; 2],
     /// To the main thread, for the streams of a program that comes here.
     to_main: OwnedFd,
+    ends: Told,
+}
+
+/// How the copies have ended, to be told of after all.
+#[derive(Default)]
+struct Told {
+    show: Show,
+    copies: Vec<(NodeId, Option<Exit>)>,
 }
 
 impl Hub {
@@ -45,7 +54,23 @@ impl Hub {
     ) -> Hub {
         let window = terminal.then(window);
         let (asking, successor) = (Some(asking), Some(socket));
-        Hub { channels, asking, successor, knows_lost: false, window, drained: false, late_lines, to_main }
+        Hub {
+            channels,
+            asking,
+            successor,
+            knows_lost: false,
+            window,
+            drained: false,
+            late_lines,
+            to_main,
+            ends: Told::default(),
+        }
+    }
+
+    /// It is told after all, as `show` says, how the copies on these nodes have ended.
+    pub(super) fn telling(mut self, show: Show, nodes: &[NodeId]) -> Hub {
+        self.ends = Told { show, copies: nodes.iter().map(|node| (*node, None)).collect() };
+        self
     }
 
     /// Listens until the process ends.
@@ -72,7 +97,7 @@ impl Hub {
             self.ask_successor();
             self.tell_window();
             let unfinished = self.channels.close_finished();
-            if !self.drained && self.channels.all_marked() {
+            if !self.drained && self.channels.all_marked() && self.ends_are_told() {
                 self.drained = true;
                 let here = self.channels.is_program_here();
                 if here {
@@ -202,12 +227,12 @@ impl Hub {
                 Ok(())
             }
             (Answer::NotStarted { copy, fault, status }, _) => {
-                note(copy, Exit::Code(status));
+                self.note(copy, Exit::Code(status));
                 self.channels.give_up(copy as usize, Some(format!("shoal: {fault}\n")));
                 Ok(())
             }
             (Answer::Ended { copy, exit }, _) => {
-                note(copy, exit);
+                self.note(copy, exit);
                 match exit {
                     Exit::NodeLost => self.channels.lost(copy as usize),
                     _ => self.channels.ended(copy as usize),
@@ -239,10 +264,41 @@ impl Hub {
             }
         }
     }
+
+    fn note(&mut self, copy: u32, exit: Exit) {
+        if copy == 0 {
+            OUTCOME.store(exit.to_status(), Ordering::SeqCst);
+        }
+        let show = self.ends.show;
+        if let Some((node, end)) = self.ends.copies.get_mut(copy as usize) {
+            *end = Some(exit);
+            if let Some(line) = show.end(*node, exit) {
+                // Where it cannot be written nobody is told.
+                let _ = std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes());
+            }
+        }
+    }
+
+    /// Says how the copies have ended, where that is wanted, once it is known of all. False: it may still come.
+    fn ends_are_told(&mut self) -> bool {
+        let Told { show, copies } = &self.ends;
+        if !show.tells_ends(copies.len()) {
+            return true;
+        }
+        let ends: Vec<(NodeId, Exit)> = copies.iter().filter_map(|(node, end)| Some((*node, (*end)?))).collect();
+        // A daemon that is gone says nothing, nor does one that has ended us.
+        let more = ends.len() < copies.len() && self.asking.is_some() && !RELAY.is_ending();
+        if !more {
+            tell_ends(*show, &ends);
+            self.ends = Told::default();
+        }
+        !more
+    }
 }
 
-fn note(copy: u32, exit: Exit) {
-    if copy == 0 {
-        OUTCOME.store(exit.to_status(), Ordering::SeqCst);
-    }
+/// Says on standard error how copies have ended.
+pub(super) fn tell_ends(show: Show, ends: &[(NodeId, Exit)]) {
+    let lines: String = show.ends(ends).into_iter().map(|line| format!("bpsh: {line}\n")).collect();
+    // Where it cannot be written nobody is told.
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), lines.as_bytes());
 }

@@ -22,7 +22,9 @@ mod moving;
 mod output;
 mod program;
 mod queue;
+mod show;
 mod takers;
+mod turns;
 
 use channels::Channels;
 use hub::Hub;
@@ -41,13 +43,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use turns::Turns;
 use vocab::{Exit, Fault, Kind, NodeId, Pid, Result};
 use wire::ask::{Answer, Ask, Copy};
+use wire::files::{Place, View};
 use wire::run::{Program, Target};
 use wire::stream::Stream;
 
 use asking::Asking;
 pub use program::collect;
+pub use show::{Ends, Show, END};
 
 /// The exit status for failures of our own, as of env(1), nohup(1) and timeout(1).
 pub const FAILED: u8 = 125;
@@ -68,10 +73,22 @@ pub struct Run {
     pub terminal: bool,
     /// Put the node's name before each line.
     pub prefix: bool,
+    /// What else there is to it with several copies.
+    pub show: Show,
     /// The program's name and its arguments.
     pub argv: Vec<OsString>,
+    /// Its file, where that is another than its name says.
+    pub file: Option<OsString>,
     /// It will have threads with these numbers, which are kept free here for it.
     pub numbers: Vec<Pid>,
+    pub sees: Sees,
+}
+
+/// Files that the program sees and others on its node do not.
+#[derive(Clone, Debug, Default)]
+pub struct Sees {
+    pub view: Option<View>,
+    pub places: Vec<Place>,
 }
 
 /// Starts the program and becomes it. Returns only when it could not be started by us.
@@ -104,7 +121,8 @@ fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
     }
     kern::regain::stack()?;
     keep(&run.numbers)?;
-    let program = Program { numbers: run.numbers.clone(), ..collect(&run.argv, run.terminal)? };
+    let (numbers, Sees { view, places }) = (run.numbers.clone(), run.sees.clone());
+    let program = Program { numbers, view, places, ..collect(&run.argv, run.file.as_deref(), run.terminal)? };
     let program = Box::new(program);
     let mut asking = Asking::connect(socket)?;
     // From here on signals wait: the hold hands them to the program. One that ended us in between would not be for what that has forked by then.
@@ -114,7 +132,7 @@ fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
         (Answer::Granted { hold, copies }, _) => (hold, copies),
         (Answer::Here, _) => {
             signal::set_mask(mask)?;
-            return Err(exec_here(&run.argv));
+            return Err(exec_here(run));
         }
         (Answer::Each(nodes), _) => {
             drop(asking);
@@ -191,7 +209,16 @@ pub fn stand(socket: &Path, numbers: &[Pid], hold: Hold) -> Fault {
     }
     let until = monotonic_us() + SUCCESSOR_US;
     let begun = connected(socket, until).and_then(|(asking, place, copies)| {
-        let run = Run { target: Target::Any, terminal: false, prefix: false, argv: Vec::new(), numbers: Vec::new() };
+        let run = Run {
+            target: Target::Any,
+            terminal: false,
+            prefix: false,
+            show: Show::default(),
+            argv: Vec::new(),
+            file: None,
+            numbers: Vec::new(),
+            sees: Sees::default(),
+        };
         relayed(&run, asking, socket, copies)?;
         open_in_time(&place, until)
     });
@@ -254,12 +281,17 @@ fn connect_in_time(socket: &Path, until_us: u64) -> Result<Asking> {
 }
 
 /// The program is to run where the caller is: it becomes it in the ordinary way. Returns only a failure.
-fn exec_here(argv: &[OsString]) -> Fault {
-    let Some(file) = argv.first() else { return Fault::refused("no program is named") };
+fn exec_here(Run { argv, file, sees, .. }: &Run) -> Fault {
+    if matches!(sees.view, Some(View::Node | View::Front)) || !sees.places.is_empty() {
+        let why = "a program that starts on its caller's own node sees what that sees: --view, --bind, --tmp and --read-only are for other nodes";
+        return Fault::refused(why);
+    }
+    let Some(file) = file.as_ref().or(argv.first()) else { return Fault::refused("no program is named") };
     let doing = format!("execute {}", file.to_string_lossy());
     let strings = argv.iter().map(|a| kern::sys::cstring(a.as_encoded_bytes())).collect::<Result<Vec<_>>>();
-    let fault = match strings {
-        Ok(strings) => Fault::sys(own::exec(&strings), doing),
+    let file = kern::sys::cstring(file.as_encoded_bytes());
+    let fault = match file.and_then(|file| strings.map(|strings| own::exec_file(&file, &strings))) {
+        Ok(errno) => Fault::sys(errno, doing),
         Err(fault) => return fault,
     };
     own::complain(&fault);
@@ -289,15 +321,16 @@ fn relay(run: &Run, asking: Asking, socket: &Path, copies: Vec<Copy>, to_main: O
             RELAY.want_raw(found);
         }
     }
-    let late_lines = [lines(&nodes, run.prefix), lines(&nodes, run.prefix)];
+    let late_lines = [lines(&nodes, run), lines(&nodes, run)];
     // The terminal of `-t` has one end, and it is not ours.
     let open = if run.terminal { usize::MAX } else { nodes.len() };
     let hub = Hub::new(channels.clone(), asking, socket.to_owned(), to_main, run.terminal, late_lines);
+    let hub = hub.telling(run.show, &nodes);
     spawn("hub", move || hub.run())?;
     for stream in [Stream::Out, Stream::Err] {
-        let lines = lines(&nodes, run.prefix);
+        let (lines, turns) = (lines(&nodes, run), turns(&nodes, run));
         let channels = channels.clone();
-        spawn(&format!("{stream:?}"), move || Writer::new(&*channels, stream, lines, open).run())?;
+        spawn(&format!("{stream:?}"), move || Writer::new(&*channels, stream, lines, open).in_turns(turns).run())?;
     }
     let reader = channels.clone();
     spawn("In", move || Reader::new(&*reader, source).run())?;
@@ -305,10 +338,15 @@ fn relay(run: &Run, asking: Asking, socket: &Path, copies: Vec<Copy>, to_main: O
 }
 
 /// Whole lines where several copies write; prefixes where they are wanted.
-fn lines(nodes: &[NodeId], prefix: bool) -> Option<Lines> {
-    let prefix = |node: &NodeId| if prefix { lines::prefix(*node) } else { String::new() };
+fn lines(nodes: &[NodeId], run: &Run) -> Option<Lines> {
+    let prefix = |node: &NodeId| if run.prefix { run.show.prefix(*node) } else { String::new() };
     let all: Vec<String> = nodes.iter().map(prefix).collect();
-    (nodes.len() > 1 || all.iter().any(|p| !p.is_empty())).then(|| Lines::new(all))
+    (nodes.len() > 1 || all.iter().any(|p| !p.is_empty())).then(|| Lines::new(all).shown(run.show))
+}
+
+/// For output that is shown copy by copy.
+fn turns(nodes: &[NodeId], run: &Run) -> Option<Turns> {
+    run.show.turns.then(|| Turns::new(nodes, run.show))
 }
 
 fn key(bytes: &[u8]) -> Result<[u8; 32]> {

@@ -2,6 +2,7 @@
 
 use super::lines::Lines;
 use super::queue::{Gathered, Item};
+use super::turns::{Turns, Written};
 use kern::poll::{poll, Ready, EAGAIN, EINTR};
 use kern::relay::RELAY;
 use kern::{signal, sys};
@@ -22,6 +23,8 @@ pub(crate) struct Writer<'c, G> {
     stream: Stream,
     /// Where lines must stay whole or have prefixes.
     lines: Option<Lines>,
+    /// Where copies write one after the other.
+    turns: Option<Turns>,
     unread: bool,
     /// Copies that have this stream open.
     open: usize,
@@ -30,7 +33,13 @@ pub(crate) struct Writer<'c, G> {
 impl<'c, G: Gathered> Writer<'c, G> {
     /// `open`: so many copies have the stream open.
     pub(crate) fn new(from: &'c G, stream: Stream, lines: Option<Lines>, open: usize) -> Writer<'c, G> {
-        Writer { from, stream, lines, unread: false, open }
+        Writer { from, stream, lines, turns: None, unread: false, open }
+    }
+
+    /// Copies write one after the other.
+    pub(super) fn in_turns(mut self, turns: Option<Turns>) -> Writer<'c, G> {
+        self.turns = turns;
+        self
     }
 
     /// Writes until the process ends.
@@ -54,6 +63,29 @@ impl<'c, G: Gathered> Writer<'c, G> {
     }
 
     fn one(&mut self, item: Item) {
+        match (item, &mut self.turns) {
+            (Item::Data { of, bytes }, Some(turns)) => {
+                let written = turns.data(of, bytes, &mut self.lines);
+                self.turn(written);
+            }
+            (Item::Flush { of }, Some(turns)) => {
+                let written = turns.ends(of, &mut self.lines);
+                self.turn(written);
+            }
+            (item, _) => self.as_it_comes(item),
+        }
+    }
+
+    fn turn(&mut self, written: Written) {
+        for (bytes, consumed) in written {
+            self.write(&bytes);
+            if let Some((of, count)) = consumed {
+                self.from.consumed(of, self.stream, count);
+            }
+        }
+    }
+
+    fn as_it_comes(&mut self, item: Item) {
         match item {
             Item::Data { of, bytes } => {
                 match &mut self.lines {

@@ -1,7 +1,7 @@
 //! What a program takes along from the process that starts it.
 
 use kern::{own, pty, signal};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -9,14 +9,14 @@ use std::path::PathBuf;
 use vocab::{Fault, Result};
 use wire::run::{Limit, Program, Stdio, Window};
 
-/// The program `argv` (its name first, never empty) with the surroundings of this process.
+/// The program `argv` (its name first, never empty) with the surroundings of this process; `file`: what is executed, if not what the name says.
 ///
 /// `terminal`: it gets one of its own, of the size and in the modes of ours.
 ///
 /// # Errors
 /// `Refused` without a name, `Sys` when the working directory or a limit cannot be read.
-pub fn collect(argv: &[OsString], terminal: bool) -> Result<Program> {
-    let file = argv.first().ok_or_else(|| Fault::refused("no program is named"))?;
+pub fn collect(argv: &[OsString], file: Option<&OsStr>, terminal: bool) -> Result<Program> {
+    let name = argv.first().ok_or_else(|| Fault::refused("no program is named"))?;
     let cwd = match std::env::current_dir() {
         // It is deleted.
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => PathBuf::new(),
@@ -24,7 +24,7 @@ pub fn collect(argv: &[OsString], terminal: bool) -> Result<Program> {
     };
     let limits = own::limits()?.into_iter().map(|(resource, soft, hard)| Limit { resource, soft, hard });
     Ok(Program {
-        file: file.as_bytes().to_vec(),
+        file: file.unwrap_or(name).as_bytes().to_vec(),
         argv: argv.iter().map(|a| a.as_bytes().to_vec().into()).collect(),
         env: own::environment().into_iter().map(Into::into).collect(),
         cwd: cwd.into_os_string().into_vec(),
@@ -37,6 +37,9 @@ pub fn collect(argv: &[OsString], terminal: bool) -> Result<Program> {
         capabilities: None,
         personality: Some(own::personality()?),
         numbers: Vec::new(),
+        user: kern::users::name(own::user()),
+        view: None,
+        places: Vec::new(),
     })
 }
 
@@ -76,11 +79,11 @@ mod tests {
     #[test]
     fn a_program_has_its_arguments_and_our_surroundings() {
         let argv: Vec<OsString> = ["echo", "a b", ""].map(OsString::from).to_vec();
-        let program = collect(&argv, false).expect("own surroundings can be read");
+        let program = collect(&argv, None, false).expect("own surroundings can be read");
         assert_eq!(program.file, b"echo");
         assert_eq!(program.argv.len(), 3);
         assert_eq!(program.limits.len(), 16);
         assert!(program.env.iter().any(|line| line.starts_with(b"PATH=")));
-        assert!(collect(&[], false).is_err());
+        assert!(collect(&[], None, false).is_err());
     }
 }

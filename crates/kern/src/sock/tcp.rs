@@ -4,7 +4,7 @@ use super::{poll_until, set_number};
 use crate::clock::monotonic_us;
 use crate::sys::{check, checked, own};
 use std::mem::ManuallyDrop;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream};
+use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use vocab::{Fault, Kind, Result};
 
@@ -23,32 +23,38 @@ pub const USER_TIMEOUT_MS: u32 = 20_000;
 pub fn tcp_listen(address: SocketAddr) -> Result<OwnedFd> {
     let listener = TcpListener::bind(address).map_err(|e| Fault::io(&e, format!("listen on {address}")))?;
     listener.set_nonblocking(true).map_err(|e| Fault::io(&e, "set O_NONBLOCK"))?;
-    Ok(listener.into())
+    let fd = OwnedFd::from(listener);
+    // SAFETY: takes numbers.
+    let ret = unsafe { libc::listen(fd.as_raw_fd(), AS_MANY_AS_ALLOWED) };
+    checked(ret.into(), || format!("listen on {address}")).map(|_| fd)
 }
 
-/// Listens at a free port of all addresses of this machine, as [`tcp_listen`]: of IPv6 and IPv4 by one socket (ipv6(7), IPV6_V6ONLY
-/// off), where a machine has no IPv6 of IPv4.
+/// Connections that wait to be accepted: the kernel takes its own limit instead (listen(2): net.core.somaxconn, 4096). SOMAXCONN of the C library and what the standard library asks for, 128, are too few where a thousand programs
+/// begin at a moment: of those beyond, the kernel drops some that
+/// who connects takes for connected (`nstat`: ListenOverflows; 10 of 1,000 channels of one `shoal run`).
+const AS_MANY_AS_ALLOWED: i32 = i32::MAX;
+
+/// Listens at `port` (0: a free one) of all addresses of this machine, as [`tcp_listen`], of IPv6 and IPv4 by one socket (ipv6(7), IPV6_V6ONLY off).
 ///
 /// # Errors
-/// `Sys` as of [`tcp_listen`].
-pub fn tcp_listen_anywhere() -> Result<OwnedFd> {
-    let both = || {
-        let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: takes numbers, returns a number.
-        let fd = own(unsafe { libc::socket(libc::AF_INET6, kind, 0) }.into(), || "make a TCP socket".into())?;
-        set_number(fd.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
-        let any = in6(&SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, 0, 0, 0));
-        let length = size_of_val(&any) as libc::socklen_t;
-        // SAFETY: a live address and its length; listen takes numbers.
-        let ret = unsafe {
-            match libc::bind(fd.as_raw_fd(), (&raw const any).cast(), length) {
-                0 => libc::listen(fd.as_raw_fd(), libc::SOMAXCONN),
-                failed => failed,
-            }
-        };
-        checked(ret.into(), || "listen on IPv6".into()).map(|_| fd)
+/// `Sys` as of [`tcp_listen`]; EAFNOSUPPORT and others where a machine has no IPv6.
+pub(super) fn listen_at(port: u16) -> Result<OwnedFd> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: takes numbers, returns a number.
+    let fd = own(unsafe { libc::socket(libc::AF_INET6, kind, 0) }.into(), || "make a TCP socket".into())?;
+    set_number(fd.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
+    // Without it a port is taken for a minute after the connections of a daemon that has ended.
+    set_number(fd.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+    let any = in6(&SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, port, 0, 0));
+    let length = size_of_val(&any) as libc::socklen_t;
+    // SAFETY: a live address and its length; listen takes numbers.
+    let ret = unsafe {
+        match libc::bind(fd.as_raw_fd(), (&raw const any).cast(), length) {
+            0 => libc::listen(fd.as_raw_fd(), AS_MANY_AS_ALLOWED),
+            failed => failed,
+        }
     };
-    both().or_else(|_| tcp_listen(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))))
+    checked(ret.into(), || format!("listen on port {port} of IPv6")).map(|_| fd)
 }
 
 /// Begins to connect, without waiting. Wait until the descriptor is writable, then call [`tcp_finish`].
@@ -129,6 +135,19 @@ pub fn tcp_tune(fd: BorrowedFd<'_>, user_timeout_ms: u32) -> Result<()> {
     set_number(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3)?;
     let _older_kernels_double = set_number(fd, libc::IPPROTO_TCP, TCP_RTO_MAX_MS, LEAST_RTO_MAX_MS);
     set_number(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, number(user_timeout_ms))
+}
+
+/// The peer's kernel has acknowledged no byte of what was written: nobody has had any. Also of a connection that the peer has reset; false where it cannot be told.
+pub fn is_unheard(fd: BorrowedFd<'_>) -> bool {
+    /// linux/tcp.h: the place of `tcpi_bytes_acked` in `tcp_info`, in words. The SYN counts as one.
+    const ACKNOWLEDGED: usize = 120 / 8;
+    let mut info = [0u64; 64];
+    let mut length = size_of_val(&info) as libc::socklen_t;
+    // SAFETY: room for the answer, of which the kernel writes at most `length` bytes.
+    let ret = unsafe {
+        libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &mut length)
+    };
+    ret == 0 && length as usize > ACKNOWLEDGED * 8 && info[ACKNOWLEDGED] <= 1
 }
 
 /// From now on the socket can be read, as poll(2) sees it, when so many bytes are there; or its end, an error, or all for which there is room.
@@ -258,6 +277,19 @@ mod tests {
     }
 
     #[test]
+    fn what_somebody_has_had_is_known_also_of_a_connection_that_is_reset() {
+        let listener = tcp_listen("127.0.0.1:0".parse().expect("an address")).expect("listen");
+        let at = crate::sock::local_address(listener.as_fd()).expect("it listens");
+        let fd = tcp_connect(at, monotonic_us() + 5_000_000).expect("connected");
+        assert!(is_unheard(fd.as_fd()));
+        assert_eq!(crate::sock::send(fd.as_fd(), b"word"), Ok(4));
+        let peer = crate::sock::accept(listener.as_fd()).expect("accept").expect("it is there");
+        assert!(!is_unheard(fd.as_fd()));
+        drop(peer);
+        assert!(!is_unheard(fd.as_fd()));
+    }
+
+    #[test]
     fn a_connection_is_made_taken_and_tuned() {
         let (listening, address) = listener("127.0.0.1:0");
         assert!(accept(listening.as_fd()).expect("accept").is_none());
@@ -302,7 +334,7 @@ mod tests {
 
     #[test]
     fn one_socket_listens_for_both_versions() {
-        let fd = tcp_listen_anywhere().expect("listen");
+        let fd = crate::sock::tcp_listen_anywhere().expect("listen");
         let port = local_address(fd.as_fd()).expect("bound").port();
         for ip in ["127.0.0.1", "::1"] {
             let address = SocketAddr::new(ip.parse().expect("an address"), port);

@@ -50,6 +50,18 @@ pub fn socketpair(kind: Kind) -> Result<(OwnedFd, OwnedFd)> {
 /// `Sys` as bind(2): EADDRINUSE when somebody listens there, EACCES, ENOENT; `Refused` for a path longer than 107
 /// bytes.
 pub fn unix_listen(path: &Path, mode: u32) -> Result<OwnedFd> {
+    listen(path, mode, false)
+}
+
+/// The same for root, who may send descriptors.
+///
+/// # Errors
+/// As [`unix_listen`].
+pub fn unix_listen_for_descriptors(path: &Path) -> Result<OwnedFd> {
+    listen(path, 0o600, true)
+}
+
+fn listen(path: &Path, mode: u32, takes_descriptors: bool) -> Result<OwnedFd> {
     let fd = socket(libc::SOCK_NONBLOCK)?;
     let address = address(path)?;
     match bind(fd.as_fd(), &address) {
@@ -61,7 +73,7 @@ pub fn unix_listen(path: &Path, mode: u32) -> Result<OwnedFd> {
     }
     .map_err(|errno| Fault::sys(errno, format!("bind {}", path.display())))?;
     // Older kernels do not know it.
-    let _ = set_number(fd.as_fd(), libc::SOL_SOCKET, SO_PASSRIGHTS, 0);
+    let _ = set_number(fd.as_fd(), libc::SOL_SOCKET, SO_PASSRIGHTS, takes_descriptors.into());
     let name = cstring(path.as_os_str().as_bytes())?;
     // SAFETY: `name` is a live C string.
     checked(unsafe { libc::chmod(name.as_ptr(), mode) }.into(), || format!("chmod {}", path.display()))?;

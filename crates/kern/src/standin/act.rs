@@ -58,7 +58,8 @@ pub(super) unsafe fn act(slot: *mut Slot, life: Life) {
                 _ => EAGAIN,
             },
             n if n == Op::Children as u32 => {
-                disposition(libc::SIGCHLD as u64, if a[0] != 0 { on_signal as *const () as u64 } else { 0 })
+                (&raw mut (*slot).children).write_volatile(a[0] as u32);
+                disposition(libc::SIGCHLD as u64, on_signal as *const () as u64)
             }
             n if n == Op::Subreaper as u32 => {
                 simple(libc::SYS_prctl, [libc::PR_SET_CHILD_SUBREAPER as u64, a[0], 0, 0, 0, 0])

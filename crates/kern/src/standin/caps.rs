@@ -11,6 +11,14 @@ pub(super) fn raise() {
     change_effective(|permitted| permitted);
 }
 
+/// Of the permitted capabilities those of this set are in effect, with bit n for capability n. 0, or `-errno`.
+pub(super) fn only(which: u64) -> i64 {
+    let kept = [which as u32, (which >> 32) as u32];
+    change(|[_, permitted, inheritable]| {
+        [[0, 1].map(|half: usize| permitted[half] & kept[half]), permitted, inheritable]
+    })
+}
+
 /// For root all permitted capabilities are in effect, for others what a clone with a chosen PID needs.
 pub(super) fn lower() {
     // SAFETY: geteuid takes nothing.

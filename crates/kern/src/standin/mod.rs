@@ -116,7 +116,7 @@ pub enum Op {
     Capabilities = 13,
     /// Start a program as child: the address of a [`setup::Setup`] in the stand-in's memory. Returns its PID.
     Spawn = 14,
-    /// 1: hand over SIGCHLD like other signals; 0: let the kernel drop it.
+    /// 1: hand over the kernel's SIGCHLD for children like other signals; 0: drop it.
     Children = 15,
     /// prctl(PR_SET_CHILD_SUBREAPER).
     Subreaper = 16,
@@ -158,6 +158,8 @@ pub struct Slot {
     /// The same of one that was taken after that. (The handler blocks all others until the hold.)
     pub next_taken: u32,
     pub next_info: RawInfo,
+    /// Is the kernel's SIGCHLD handed over too ([`Op::Children`]): 0 or 1.
+    pub children: u32,
     /// Descriptor of the hold file.
     pub fd: i32,
     /// Which slot this is.

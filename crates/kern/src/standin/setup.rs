@@ -4,9 +4,12 @@
 //! only pointed to. The child still has the stand-in's capabilities, which exec takes away. A stand-in with a memory of its own (a
 //! `shoal run` on a node) is given a copy, and its child gets the descriptors at the gate.
 
+pub mod compose;
+
 use super::gate::{self, Entrance};
 use super::raw::{self, CloneArgs};
 use super::taking::{block, disposition};
+use compose::Places;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// [`Setup::owner`]: the descriptors come from the gate, as answers to pidfd_open of the PIDs -1, -2, -3.
@@ -24,6 +27,37 @@ pub const SAME: u64 = u64::MAX;
 /// The timer slack that a program begins with, in nanoseconds: that of init (prctl(2), PR_SET_TIMERSLACK). The stand-in has the agent's, which is 0.
 const TIMER_SLACK: u64 = 50_000;
 
+/// The session of a program that is started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Session {
+    #[default]
+    Stays,
+    /// A new one, perhaps with descriptor 0 as its terminal.
+    Makes { terminal: bool },
+    /// The child leads one, which gets descriptor 0 as its terminal.
+    Takes,
+}
+
+impl Session {
+    pub const fn number(self) -> u64 {
+        match self {
+            Session::Stays => 0,
+            Session::Makes { terminal: true } => 1,
+            Session::Makes { terminal: false } => 2,
+            Session::Takes => 3,
+        }
+    }
+
+    fn from_number(number: u64) -> Session {
+        match number {
+            1 => Session::Makes { terminal: true },
+            2 => Session::Makes { terminal: false },
+            3 => Session::Takes,
+            _ => Session::Stays,
+        }
+    }
+}
+
 /// Everything the child does before exec, made by the agent and kept alive until the command is done.
 #[repr(C)]
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -33,9 +67,9 @@ pub struct Setup {
     /// A stack for the child: begin and bytes; nothing else may use it meanwhile.
     pub stack: u64,
     pub stack_size: u64,
-    /// Group to join, 0 to lead a new one, -1 to leave it; not used with `session`.
+    /// Group to join, 0 to lead a new one, -1 to leave it; of one that makes a session, before that.
     pub pgid: i64,
-    /// 1: make a session, with descriptor 0 as its terminal; 2: make a session without one; 0: stay in it.
+    /// [`Session::number`].
     pub session: u64,
     /// The process that has the descriptors for 0, 1, 2 (the agent), and their numbers there; or [`FROM_THE_GATE`].
     pub owner: u64,
@@ -51,6 +85,13 @@ pub struct Setup {
     pub limit_count: u64,
     pub umask: u64,
     pub nice: i64,
+    /// Address of the path by which the mount namespace of programs is entered; 0: the stand-in's is theirs.
+    pub view: u64,
+    /// Address of the path of the namespace that is entered where the program is not there without it; 0: none.
+    pub fallback: u64,
+    /// Address of the path of the program's root; 0: the stand-in's.
+    pub root: u64,
+    pub places: Places,
     /// Address of the working directory's path.
     pub cwd: u64,
     /// 1: it is a deleted directory, made there and deleted.
@@ -91,6 +132,16 @@ pub fn failed(image: &[u128]) -> (i32, u64) {
     unsafe { ((&raw const (*setup).errno).read_volatile() as i32, (&raw const (*setup).stage).read_volatile()) }
 }
 
+/// [`Places::failed`] of the setup that `image` begins with, which a process has used that shares this memory.
+pub fn failed_place(image: &[u128]) -> u64 {
+    if size_of_val(image) < size_of::<Setup>() {
+        return 0;
+    }
+    let setup = image.as_ptr() as *const Setup;
+    // SAFETY: as in [`failed`].
+    unsafe { (&raw const (*setup).places.failed).read_volatile() }
+}
+
 /// What failed, for the message.
 #[repr(u64)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,6 +156,9 @@ pub enum Stage {
     Exec = 7,
     Capabilities = 8,
     Gate = 9,
+    Root = 10,
+    View = 11,
+    Places = 12,
 }
 
 impl Stage {
@@ -121,6 +175,9 @@ impl Stage {
             "execute",
             "take on its capabilities",
             "go behind the gate",
+            "enter the root that programs have on this node",
+            "enter the view of files that programs have on this node",
+            "change what is seen",
         ]
         .get(stage as usize)
         .copied()
@@ -191,15 +248,17 @@ unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
         let s = &*setup;
         let must = |stage: Stage, ret: i64| if ret < 0 { Err((ret, stage)) } else { Ok(ret) };
         let call = |number: i64, args: [u64; 6]| raw::call(number, args);
-        if s.session != 0 {
-            must(Stage::Session, call(libc::SYS_setsid, [0; 6]))?;
-        } else if s.pgid >= 0 {
+        let session = Session::from_number(s.session);
+        if s.pgid >= 0 {
             must(Stage::Group, call(libc::SYS_setpgid, [0, s.pgid as u64, 0, 0, 0, 0]))?;
+        }
+        if matches!(session, Session::Makes { .. }) {
+            must(Stage::Session, call(libc::SYS_setsid, [0; 6]))?;
         }
         // A stand-in shares the working directory and umask of all of them (CLONE_FS), and exec would leave it so.
         call(libc::SYS_unshare, [libc::CLONE_FS as u64, 0, 0, 0, 0, 0]);
         descriptors(s)?;
-        if s.session == 1 {
+        if matches!(session, Session::Makes { terminal: true } | Session::Takes) {
             must(Stage::Terminal, call(libc::SYS_ioctl, [0, libc::TIOCSCTTY, 0, 0, 0, 0]))?;
         }
         for i in 0..s.limit_count {
@@ -220,6 +279,8 @@ unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
         if s.bounded != 0 {
             must(Stage::Capabilities, super::caps::bound(s.inheritable, s.bounding))?;
         }
+        places(setup)?;
+        let s = &*setup;
         call(libc::SYS_prctl, [libc::PR_SET_KEEPCAPS as u64, 1, 0, 0, 0, 0]);
         must(Stage::Ids, call(libc::SYS_setresgid, [s.ids[3], s.ids[4], s.ids[5], 0, 0, 0]))?;
         must(Stage::Ids, call(libc::SYS_setresuid, [s.ids[0], s.ids[1], s.ids[2], 0, 0, 0]))?;
@@ -258,6 +319,72 @@ unsafe fn prepare(setup: *mut Setup) -> Result<(), (i64, Stage)> {
             call(libc::SYS_prctl, [libc::PR_SET_NO_NEW_PRIVS as u64, 1, 0, 0, 0, 0]);
         }
         Ok(())
+    }
+}
+
+/// Goes where the program finds its files.
+// SAFETY: (of a call) `setup` and all addresses in it are live, and nobody else uses them meanwhile.
+unsafe fn places(setup: *mut Setup) -> Result<(), (i64, Stage)> {
+    // SAFETY: by the promise above.
+    unsafe {
+        let must = |stage: Stage, ret: i64| if ret < 0 { Err((ret, stage)) } else { Ok(()) };
+        let s = &*setup;
+        let fallback = if s.fallback == 0 { 0 } else { open_view(s.fallback) };
+        must(Stage::View, fallback)?;
+        let view = if s.view == 0 { 0 } else { enter_view(open_view(s.view)) };
+        must(Stage::View, view)?;
+        let apart = || if s.places.count == 0 { 0 } else { compose::apart() };
+        must(Stage::Places, apart())?;
+        let rooted = if s.root == 0 { 0 } else { raw::call(libc::SYS_chroot, [s.root, 0, 0, 0, 0, 0]) };
+        must(Stage::Root, rooted)?;
+        if s.fallback != 0 && !is_there(s) {
+            must(Stage::View, enter_view(fallback))?;
+            must(Stage::Places, apart())?;
+        }
+        must(Stage::Places, compose::make(setup))
+    }
+}
+
+/// Would exec find a file, as the program's user?
+// SAFETY: (of a call) all addresses in `s` are live.
+unsafe fn is_there(s: &Setup) -> bool {
+    // SAFETY: by the promise above: a NULL-terminated list of live strings, and room for an answer.
+    unsafe {
+        let look = || {
+            raw::call(libc::SYS_chdir, [s.cwd, 0, 0, 0, 0, 0]);
+            let mut path = s.paths as *const u64;
+            let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
+            while *path != 0 {
+                let into = found.as_mut_ptr() as u64;
+                if raw::call(libc::SYS_newfstatat, [libc::AT_FDCWD as u64, *path, into, 0, 0, 0]) == 0 {
+                    return 0;
+                }
+                path = path.add(1);
+            }
+            -i64::from(libc::ENOENT)
+        };
+        compose::as_user(s, look) == 0
+    }
+}
+
+// SAFETY: (of a call) the path is a live string.
+unsafe fn open_view(path: u64) -> i64 {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: by the promise above.
+    unsafe { raw::call(libc::SYS_openat, [libc::AT_FDCWD as u64, path, flags as u64, 0, 0, 0]) }
+}
+
+/// Enters the mount namespace of this descriptor (setns(2)), or of what is no descriptor but `-errno`; root and working directory are its root then.
+// SAFETY: (of a call) takes a number of the caller's own.
+unsafe fn enter_view(namespace: i64) -> i64 {
+    if namespace < 0 {
+        return namespace;
+    }
+    // SAFETY: numbers.
+    unsafe {
+        let entered = raw::call(libc::SYS_setns, [namespace as u64, libc::CLONE_NEWNS as u64, 0, 0, 0, 0]);
+        raw::call(libc::SYS_close, [namespace as u64, 0, 0, 0, 0, 0]);
+        entered
     }
 }
 

@@ -25,17 +25,29 @@ pub(super) fn block(mask: u64) {
 /// Sets the disposition of `sig` for this process: 0 default, 1 ignore, or a handler's address.
 pub(super) fn disposition(sig: u64, handler: u64) -> i64 {
     let taken = (libc::SA_SIGINFO | libc::SA_ONSTACK) as u64;
-    let flags = SA_RESTORER | if handler > 1 { taken } else { 0 };
+    act_on(sig, handler, if handler > 1 { taken } else { 0 })
+}
+
+fn act_on(sig: u64, handler: u64, flags: u64) -> i64 {
+    let flags = SA_RESTORER | flags;
     let action = KernelAction { handler, flags, restorer: raw::restorer(), mask: ALL };
     // SAFETY: the kernel reads the action from a live struct; a handler is `on_signal`, which fits SA_SIGINFO.
     unsafe { raw::call(libc::SYS_rt_sigaction, [sig, (&raw const action) as u64, 0, 8, 0, 0]) }
 }
 
-/// Lets [`on_signal`] take every signal that can be taken, but SIGCHLD, whose default is to be dropped.
+/// Lets [`on_signal`] take every signal that can be taken.
 pub(super) fn take_all_signals() {
     for sig in 1..=64u64 {
-        if !matches!(sig as i32, libc::SIGKILL | libc::SIGSTOP | libc::SIGCHLD) {
-            disposition(sig, on_signal as *const () as u64);
+        match sig as i32 {
+            libc::SIGKILL | libc::SIGSTOP => {}
+            libc::SIGCHLD => {
+                // The kernel's own SIGCHLD is dropped at first (`Slot::children`), so that of stops need not be made.
+                let flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NOCLDSTOP;
+                act_on(sig, on_signal as *const () as u64, flags as u64);
+            }
+            _ => {
+                disposition(sig, on_signal as *const () as u64);
+            }
         }
     }
 }
@@ -80,6 +92,10 @@ pub(super) unsafe extern "C" fn on_signal(sig: i32, info: *const RawInfo, contex
     };
     // SAFETY: the kernel gave us its siginfo (128 bytes) and its ucontext, and the slot is this stand-in's own.
     unsafe {
+        // The body hears of its children from its own kernel. A SIGCHLD that a process has sent is a signal like any other.
+        if sig == libc::SIGCHLD && (*info).code > 0 && (&raw const (*slot).children).read_volatile() == 0 {
+            return;
+        }
         if (*info).code > 0
             && (*info).code != 0x80
             && matches!(sig, libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE)

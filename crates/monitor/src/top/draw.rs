@@ -107,6 +107,8 @@ fn summary(state: &State, looks: Looks, area: Rect, out: &mut Buffer) {
     let picture = &state.picture;
     let of = |what: &str| picture.nodes.iter().filter(|node| node.state == what).count();
     let (up, silent, down) = (of("up"), of("silent"), of("down"));
+    // In boot, error, or a state that root has set.
+    let others = picture.nodes.len() - up - silent - down;
     let (cores, load) = picture
         .nodes
         .iter()
@@ -114,6 +116,9 @@ fn summary(state: &State, looks: Looks, area: Rect, out: &mut Buffer) {
         .fold((0, 0.0), |(cores, load), node| (cores + node.cores, load + node.load));
     let mut line = vec![Span::styled("shoal top", Style::new().add_modifier(Modifier::BOLD))];
     line.push(format!("  nodes: {up} up").into());
+    if others > 0 {
+        line.push(Span::styled(format!(", {others} not up"), looks.style(Color::Yellow)));
+    }
     if silent > 0 {
         line.push(Span::styled(format!(", {silent} silent"), looks.style(Color::Yellow)));
     }
@@ -170,8 +175,8 @@ fn node_line(state: &State, looks: Looks, node: &NodeRow, (bar, graph): (usize, 
     let most = history.iter().copied().fold(cores, f32::max);
     let stated = match node.state.as_str() {
         "up" => Style::new(),
-        "silent" => looks.style(Color::Yellow),
-        _ => looks.style(Color::Red),
+        "down" => looks.style(Color::Red),
+        _ => looks.style(Color::Yellow),
     };
     let mut line = vec![
         Span::raw(format!("{:<5} ", node.node.to_string())),

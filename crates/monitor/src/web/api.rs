@@ -90,7 +90,7 @@ pub(crate) fn state(seen: &Seen, people: &HashMap<u32, String>) -> Vec<u8> {
 }
 
 fn node<'a>(row: &'a NodeRow, history: Option<&History>) -> Node<'a> {
-    let NodeRow { node, state, address, processes, cores, memory, memory_free, load } = row;
+    let NodeRow { node, state, address, processes, cores, memory, memory_free, load, .. } = row;
     let of = |figures: fn(&History) -> Vec<f32>| history.map_or_else(Vec::new, figures);
     Node {
         node: node.to_string(),
@@ -154,6 +154,9 @@ fn told(event: &Event) -> Told<'_> {
             let (what, pid, from, to) = moves("stayed", pid, from, to);
             return Told { what, pid, from, to, why: Some(why), ..none };
         }
+        Happening::Changed { node } => {
+            return Told { what: "changed", to: Some(node.to_string()), ..none };
+        }
         Happening::Node { node, state } => {
             return Told { what: "node", to: Some(node.to_string()), state: Some(state), ..none }
         }
@@ -186,7 +189,7 @@ pub(crate) fn metrics(seen: &Seen, samples: &[Sample]) -> String {
         "shoal_node_linked",
         "gauge",
         "Whether the node is linked and beats.",
-        each(&|row| if row.state == "up" { 1.0 } else { 0.0 }),
+        each(&|row| if row.is_linked() { 1.0 } else { 0.0 }),
     );
     family("shoal_node_cores", "gauge", "Processors of the node.", each(&|row| row.cores.into()));
     family(

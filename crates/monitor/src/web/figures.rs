@@ -75,7 +75,7 @@ impl Figures {
 /// What its beats have told.
 fn from_daemon(row: &NodeRow) -> Sample {
     let mut sample = Sample::silent(&row.node.to_string(), "its monitor does not answer");
-    if row.state == "up" {
+    if row.is_linked() {
         let columns = [("load", "load1"), ("memory", "MemTotal"), ("memory", "MemAvailable")];
         sample.layout =
             Arc::new(Layout { columns: columns.map(|(group, field)| Column::new(group, "", field)).into() });

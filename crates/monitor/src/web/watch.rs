@@ -210,7 +210,8 @@ impl Seen {
 
     fn note(&mut self, what: Happening) {
         let pid = match &what {
-            Happening::Listening => return,
+            // The page asks for all nodes again and again.
+            Happening::Listening | Happening::Changed { .. } => return,
             Happening::Begun { pid, .. } => Some(*pid),
             Happening::Moved { pid, .. } => {
                 self.moved += 1;

@@ -57,7 +57,16 @@ fn main() {
 fn caller(arguments: &[String]) -> i32 {
     let nodes = arguments[0].parse().expect("a number of nodes");
     let command = arguments[1..].iter().map(OsString::from).collect();
-    match sandbox::run(Plan { nodes, command, lost_after: None, chaos: None, logs: None, clocks: Default::default() }) {
+    match sandbox::run(Plan {
+        nodes,
+        command,
+        lost_after: None,
+        chaos: None,
+        logs: None,
+        clocks: Default::default(),
+        bare: false,
+        settings: String::new(),
+    }) {
         Ok(exit) => {
             if let vocab::Exit::Killed { sig, .. } = exit {
                 kern::signal::suffer(sig).expect("a signal can be raised");

@@ -85,14 +85,12 @@ impl Agent {
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return };
         self.is_over(pid, &arrival);
         let stood = arrival.made.as_ref().is_some_and(|made| made.in_place);
-        if stood && arrival.state.mover().is_none_or(|mover| self.moving.movers.contains_key(&mover)) {
+        if stood && (arrival.state == Arriving::Starting || self.moving.movers.contains_key(&arrival.mover)) {
             // Not by the end of its mover: who kills what stands here for a process, or is to become it here, kills that.
             self.tell_signal(pid, SigInfo::kill(Sig::KILL, Pid::NONE, 0), None);
         }
-        arrival.state.mover().or(arrival.rouser).into_iter().for_each(|mover| {
-            self.end_mover(mover);
-            self.has_come(mover);
-        });
+        self.end_mover(arrival.mover);
+        self.has_come(arrival.mover);
         // Of its streams nothing is said, as in `unmake`.
         self.reparent_stand_ins(pid);
         let fault = Fault::gone(format!("what was to become {pid} was killed"));
@@ -114,7 +112,7 @@ impl Agent {
     /// Its streams are for nobody; but the old node may have heard that all of it is here, and have ended its own.
     fn is_over(&mut self, pid: Pid, arrival: &Arrival) {
         self.streams.in_vain(arrival.streams);
-        if arrival.program && matches!(arrival.state, Arriving::Rebuilt { .. }) {
+        if arrival.program && arrival.state == Arriving::Rebuilt {
             self.moving.over.insert(pid, arrival.streams);
         }
     }
@@ -123,9 +121,9 @@ impl Agent {
         let Some(arrival) = self.moving.arrivals.remove(&pid) else { return false };
         self.is_over(pid, &arrival);
         let parent = arrival.kin[0];
-        let mover = arrival.state.mover().or(arrival.rouser);
+        let mover = Some(arrival.mover).filter(|mover| self.moving.movers.contains_key(mover));
         // Before it is rebuilt its old node cannot have ended it.
-        let lost = matches!(arrival.state, Arriving::Taking { mover } if !self.moving.movers.contains_key(&mover));
+        let lost = arrival.state == Arriving::Taking && mover.is_none();
         match arrival.made {
             Some(made) if made.in_place && lost && is_untouched(pid) => {
                 // Another mover does that.

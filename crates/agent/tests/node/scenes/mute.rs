@@ -28,6 +28,9 @@ pub(crate) fn client(socket: &str) {
         capabilities: None,
         personality: None,
         numbers: vec![],
+        user: None,
+        view: None,
+        places: vec![],
     };
     link.send(&Ask::Run { target: Target::Nodes(vec![NodeId(1)]), program: Box::new(program) }).expect("sent");
     link.flush().expect("flushed");

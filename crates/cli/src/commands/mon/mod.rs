@@ -64,6 +64,8 @@ impl Monitor {
                 Some(address.unwrap_or_else(|| ([127, 0, 0, 1], crate::address::MON_PORT).into()))
             }
         };
+        // The daemon makes it only later, and the monitor would find nowhere to serve.
+        let run_dir = kern::mount::directory(run_dir)?;
         let mut command = Command::new("/proc/self/exe");
         command.args(["mon", "serve", "--daemon", &std::process::id().to_string(), "--socket"]);
         command.arg(run_dir.join(SOCKET));

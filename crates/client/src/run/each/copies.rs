@@ -42,7 +42,8 @@ pub(super) struct Copies {
     copies: Vec<Copy>,
     /// Those that have not ended.
     left: usize,
-    worst: Exit,
+    /// How each has ended, as far as they have.
+    ends: Vec<Exit>,
     /// Nothing more comes from any copy, and the writers have been told so.
     over: bool,
     /// When the first signal of [`ENDING`] came, in microseconds.
@@ -62,7 +63,7 @@ impl Copies {
             signals,
             copies,
             left,
-            worst: Exit::Code(0),
+            ends: vec![Exit::Code(0); left],
             over: false,
             asked: None,
             hurried: false,
@@ -71,14 +72,14 @@ impl Copies {
         }
     }
 
-    /// Until all have ended and all that they wrote has been written; how the worst ended.
-    pub(super) fn run(mut self) -> Result<Exit> {
+    /// Until all have ended and all that they wrote has been written; how they ended.
+    pub(super) fn run(mut self) -> Result<Vec<Exit>> {
         loop {
             self.close_inputs();
             self.finish();
             let late = self.gives_up.is_some_and(|time| time <= monotonic_us());
             if late || self.over && self.shared.marks() == 2 {
-                return Ok(self.worst);
+                return Ok(self.ends);
             }
             for (what, ready) in self.wait() {
                 match what {
@@ -151,7 +152,12 @@ impl Copies {
                 self.hurried |= self.left == 0 || now - first >= HURRY_US;
             }
             match sig {
-                Sig::CHLD => self.reap(),
+                Sig::CHLD => {
+                    self.reap();
+                    if from_process {
+                        self.pass_on(sig);
+                    }
+                }
                 Sig::CONT => self.shared.reader().wake(),
                 sig if from_process => self.pass_on(sig),
                 _ => {}
@@ -164,13 +170,11 @@ impl Copies {
         while let Ok(Some(waited)) = wait::any() {
             let wait::Change::Ended(exit) = waited.change else { continue };
             // There may be other children, from before this process was `shoal run`.
-            let Some(copy) = self.copies.iter_mut().find(|copy| copy.pid == waited.pid) else { continue };
+            let Some(n) = self.copies.iter().position(|copy| copy.pid == waited.pid) else { continue };
             // The number may be another process's from now on.
-            copy.pid = Pid::NONE;
+            self.copies[n].pid = Pid::NONE;
             self.left -= 1;
-            if exit.shell_number() > self.worst.shell_number() {
-                self.worst = exit;
-            }
+            self.ends[n] = exit;
         }
     }
 

@@ -8,9 +8,10 @@ mod backlog;
 mod copies;
 mod shared;
 
+use super::hub::tell_ends;
 use super::input::{Reader, Source};
 use super::output::Writer;
-use super::{exit_as, lines, program, run, spawn, Hold, Run, FAILED};
+use super::{exit_as, lines, program, run, spawn, turns, Hold, Run, Show, FAILED};
 use copies::{Copies, Copy};
 use kern::init::SignalFd;
 use kern::{own, signal, sys};
@@ -25,7 +26,10 @@ use wire::stream::Stream;
 /// Starts a copy on each of `nodes` and ends the process as the worst of them. Returns only when none could be started.
 pub(super) fn run_each(asked: &Run, nodes: &[NodeId], socket: &Path, hold: Hold) -> Fault {
     match start_all(asked, nodes, socket, hold).and_then(|(signals, copies)| relay(asked, nodes, signals, copies)) {
-        Ok(worst) => exit_as(worst),
+        Ok(ends) => {
+            tell_ends(asked.show, &nodes.iter().copied().zip(ends.iter().copied()).collect::<Vec<_>>());
+            exit_as(worst(&ends))
+        }
         Err(fault) => fault,
     }
 }
@@ -45,7 +49,7 @@ fn start_all(asked: &Run, nodes: &[NodeId], socket: &Path, hold: Hold) -> Result
             let ready = own::take_standard([input, out, err])
                 .and_then(|()| own::die_with_parent(Sig::KILL, caller))
                 .and_then(|()| signal::set_mask(mask));
-            let one = Run { target: Target::Nodes(vec![*node]), prefix: false, ..asked.clone() };
+            let one = Run { target: Target::Nodes(vec![*node]), prefix: false, show: Show::default(), ..asked.clone() };
             let fault = ready.err().unwrap_or_else(|| run(&one, socket, hold));
             own::complain(fault);
             std::process::exit(FAILED.into());
@@ -59,17 +63,23 @@ fn start_all(asked: &Run, nodes: &[NodeId], socket: &Path, hold: Hold) -> Result
     Ok((signals, copies))
 }
 
-/// Carries bytes until all have ended and all has been written; how the worst ended.
-fn relay(asked: &Run, nodes: &[NodeId], signals: SignalFd, copies: Vec<Copy>) -> Result<Exit> {
+/// Carries bytes until all have ended and all has been written; how they ended.
+fn relay(asked: &Run, nodes: &[NodeId], signals: SignalFd, copies: Vec<Copy>) -> Result<Vec<Exit>> {
     let count = copies.len();
     let shared = Arc::new(Shared::new(count)?);
     for stream in [Stream::Out, Stream::Err] {
-        let lines = lines(nodes, asked.prefix);
+        let (lines, turns) = (lines(nodes, asked), turns(nodes, asked));
         let from = shared.clone();
-        spawn(&format!("{stream:?}"), move || Writer::new(&*from, stream, lines, count).run())?;
+        spawn(&format!("{stream:?}"), move || Writer::new(&*from, stream, lines, count).in_turns(turns).run())?;
     }
     let source = if program::input_is_terminal() { Source::Keys } else { Source::Ours };
     let takers = shared.clone();
     spawn("In", move || Reader::new(&*takers, source).run())?;
     Copies::new(shared, signals, copies).run()
+}
+
+/// The end with the highest number for a shell; of several, the first.
+fn worst(ends: &[Exit]) -> Exit {
+    let first = |worst: Exit, exit: &Exit| if exit.shell_number() > worst.shell_number() { *exit } else { worst };
+    ends.iter().fold(Exit::Code(0), first)
 }

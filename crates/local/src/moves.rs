@@ -20,7 +20,7 @@ pub fn move_to(
     lazy: bool,
     mut told: Option<&mut dyn FnMut(Progress)>,
 ) -> Result<()> {
-    let ask = Ask::Move { pid, to, progress: told.is_some(), lazy };
+    let ask = Ask::Move { pid, to, progress: told.is_some(), lazy, executes: Vec::new() };
     again(|| {
         let hear = |progress| told.as_mut().map_or((), |told| told(progress));
         match daemon.ask_telling(&ask, hear)? {
@@ -30,15 +30,39 @@ pub fn move_to(
     })
 }
 
+/// The same of a process of the front end that will execute this file there, which may be on the front end only.
+///
+/// # Errors
+/// As [`move_to`].
+pub fn move_to_execute(daemon: &mut Local, pid: Pid, to: NodeId, file: &[u8]) -> Result<()> {
+    let ask = Ask::Move { pid, to, progress: false, lazy: false, executes: file.to_vec() };
+    again(|| match daemon.ask(&ask)? {
+        Answer::Moved { .. } => Ok(()),
+        other => Err(Fault::wire(format!("the daemon answered Move with {other:?}"))),
+    })
+}
+
 /// Writes why something has failed into a new file at `path`, for who has asked for it and waits elsewhere.
 ///
 /// # Errors
 /// `Sys`, also if there is something.
 pub fn tell(path: &Path, fault: &Fault) -> Result<()> {
-    let failed = |e: std::io::Error| Fault::io(&e, format!("write {}", path.display()));
     let bytes = minicbor::to_vec(fault).map_err(|e| Fault::bug(format!("encode a failure: {e}")))?;
+    write(path, &bytes)
+}
+
+/// The same for what has succeeded: no bytes.
+///
+/// # Errors
+/// As [`tell`].
+pub fn tell_success(path: &Path) -> Result<()> {
+    write(path, &[])
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let failed = |e: std::io::Error| Fault::io(&e, format!("write {}", path.display()));
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
-    file.write_all(&bytes).map_err(failed)
+    file.write_all(bytes).map_err(failed)
 }
 
 /// What [`tell`] has written.

@@ -16,7 +16,7 @@ static int in_the_way(int fd, off_t start, off_t length)
 
 int main(int argc, char **argv)
 {
-    char name[] = "/tmp/carry_locks.XXXXXX", other_name[] = "/tmp/carry_locks.XXXXXX";
+    char name[] = "/tmp/image_locks.XXXXXX", other_name[] = "/tmp/carry_locks.XXXXXX";
     begin_carried(argc, argv);
     int fd = mkstemp(name), again = open(name, O_RDWR), whole = mkstemp(other_name);
     check(fd >= 0 && again >= 0 && whole >= 0 && ftruncate(fd, 1000) == 0);

@@ -1,6 +1,7 @@
 //! One question and one answer at a time, over the local daemon's socket: what the small commands need.
 
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,14 +11,32 @@ use wire::feed::Happening;
 use wire::frame;
 use wire::look::Progress;
 
-/// The socket of the daemon of this machine, front end or node: what `SHOAL_SOCKET` says, or where the daemons have it by default, also if that is empty.
+/// The run directory of a daemon that is told of no other.
+pub const RUN_DIR: &str = "/run/shoal";
+
+/// Where the programs of a node find the run directory of their daemon if it is not [`RUN_DIR`]: the node's agent mounts it there, for them alone.
+pub const SPACE: &str = "/run/shoal-space";
+
+/// The daemon's socket in a run directory.
+const SOCKET: &str = "shoal.sock";
+
+/// The socket of the daemon of this machine, front end or node: what `SHOAL_SOCKET` says; if that is empty or unset, the daemon whose program the caller
+/// is, or the one in [`RUN_DIR`].
 pub fn socket_path() -> PathBuf {
     let said = std::env::var_os("SHOAL_SOCKET").filter(|path| !path.is_empty());
-    said.map_or_else(|| "/run/shoal/shoal.sock".into(), PathBuf::from)
+    let usual = || {
+        let own = Path::new(SPACE).join(SOCKET);
+        if own.exists() {
+            own
+        } else {
+            Path::new(RUN_DIR).join(SOCKET)
+        }
+    };
+    said.map_or_else(usual, PathBuf::from)
 }
 
 /// What is said when nobody listens at the daemon's socket.
-pub(crate) const NO_DAEMON: &str = "no shoal daemon runs on this machine";
+pub const NO_DAEMON: &str = "no shoal daemon runs on this machine";
 
 /// A connection to the local daemon that waits for each answer.
 #[derive(Debug)]
@@ -71,19 +90,37 @@ impl Local {
     /// # Errors
     /// As [`Local::ask`].
     pub fn ask_telling(&mut self, ask: &Ask, mut moving: impl FnMut(Progress)) -> Result<Answer> {
+        self.begin(ask)?;
+        loop {
+            match self.finish()? {
+                Answer::Moving(progress) => moving(progress),
+                answer => return Ok(answer),
+            }
+        }
+    }
+
+    /// Only sends `ask`: whoever asks on several connections has all of them answered at the same time.
+    ///
+    /// # Errors
+    /// `Sys` when it cannot be sent.
+    pub fn begin(&mut self, ask: &Ask) -> Result<()> {
         let mut bytes = Vec::new();
         frame::encode(ask, &mut bytes)?;
         match self.stream.write_all(&bytes) {
             // It may have said why before it closed the connection.
-            Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {}
-            written => written.map_err(|e| Fault::io(&e, "ask the shoal daemon"))?,
+            Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            written => written.map_err(|e| Fault::io(&e, "ask the shoal daemon")),
         }
-        loop {
-            match self.answer()? {
-                Answer::Moving(progress) => moving(progress),
-                Answer::Failed(fault) => return Err(fault),
-                answer => return Ok(answer),
-            }
+    }
+
+    /// Waits for an answer to what was asked by [`Local::begin`].
+    ///
+    /// # Errors
+    /// As [`Local::ask`].
+    pub fn finish(&mut self) -> Result<Answer> {
+        match self.answer()? {
+            Answer::Failed(fault) => Err(fault),
+            answer => Ok(answer),
         }
     }
 
@@ -96,6 +133,16 @@ impl Local {
             Answer::Feed(Happening::Listening) => Ok(Feed(self)),
             other => Err(Fault::wire(format!("the daemon answered Feed with {other:?}"))),
         }
+    }
+
+    /// The same; [`Feed::hear`] fails after so long without any news.
+    ///
+    /// # Errors
+    /// As [`Local::ask`].
+    pub fn feed_within(self, patience: Duration) -> Result<Feed> {
+        let set = self.stream.set_read_timeout(Some(patience));
+        set.map_err(|e| Fault::io(&e, "bound the waiting for the shoal daemon"))?;
+        self.feed()
     }
 
     fn answer(&mut self) -> Result<Answer> {
@@ -118,6 +165,13 @@ impl Local {
             }
             _ => Fault::io(&e, "read the shoal daemon's answer"),
         })
+    }
+}
+
+impl From<Local> for OwnedFd {
+    /// The connection itself, for who only waits until there is something to hear.
+    fn from(local: Local) -> OwnedFd {
+        local.stream.into()
     }
 }
 
@@ -173,7 +227,8 @@ mod tests {
     fn what_is_under_way_is_told_before_the_answer() {
         let (pid, node, progress) = (Pid(7), NodeId(2), Progress { sent: 1, of: 2, round: 3 });
         let bytes = [framed(&Answer::Moving(progress)), framed(&Answer::Moved { pid, node })].concat();
-        let (mut told, ask) = (Vec::new(), Ask::Move { pid, to: node, progress: true, lazy: false });
+        let (mut told, ask) =
+            (Vec::new(), Ask::Move { pid, to: node, progress: true, lazy: false, executes: Vec::new() });
         assert_eq!(served(bytes).ask_telling(&ask, |one| told.push(one)), Ok(Answer::Moved { pid, node }));
         assert_eq!(told, [progress]);
     }

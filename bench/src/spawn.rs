@@ -1,0 +1,62 @@
+//! `./x bench spawn`: many processes on many nodes, by BProc's calls and by commands.
+
+use crate::place::{Place, Program};
+use crate::table::{head, print, print_failed, Bar, Line, Local, Spread};
+use vocab::Result;
+
+const NODES: usize = 100;
+const PAIRS: usize = 5;
+/// What a `shoal run -n 0 true` takes on the machine for which the bars in seconds were set, in milliseconds.
+const ONE: f64 = 3.3;
+
+/// What is measured, beside a `shoal run -n 0 true` of the same pair: its name, the command that prints milliseconds, and the most in milliseconds on that machine.
+const LINES: [(&str, &str, f64); 4] = [
+    ("vexecmove of /bin/true", "{} vexecmove 100", 500.0),
+    ("vrfork, 5 MB", "{} vrfork 100 5", 2000.0),
+    ("vrfork, small", "{} vrfork 100 0", 2000.0),
+    (
+        "bpsh -a hostname",
+        "s=$(date +%s%N); bpsh -a hostname >/dev/null && echo $((($(date +%s%N) - s) / 1000)).e-3",
+        50.0 * ONE,
+    ),
+];
+
+/// False when a bar was missed.
+///
+/// # Errors
+/// Where nothing can be measured at all: no compiler, no libraries, no sandbox.
+pub(crate) fn measure() -> Result<bool> {
+    let program = Program::compile_with_library("spawn")?;
+    let path = program.path().display().to_string();
+    head();
+    let mut place = Place::open(NODES)?;
+    let mut met = true;
+    for (name, command, most) in LINES {
+        let (mut figures, mut ones) = (Vec::new(), Vec::new());
+        for _ in 0..PAIRS {
+            ones.push(place.number("s=$(date +%s%N); shoal run -n 0 true && echo $(($(date +%s%N) - s))")? / 1e6);
+            figures.push(place.number(&format!("{} || echo NaN", command.replace("{}", &path)))?);
+        }
+        if figures.iter().any(|took| took.is_nan()) {
+            met &= print_failed(name, "the command failed");
+            continue;
+        }
+        let local = Local::pairs(&figures, &ones);
+        let line =
+            Line { name, figure: Spread::of(figures), local: Some(local), unit: "ms", bar: Bar::Ratio(most / ONE) };
+        met &= print(&line);
+    }
+    for (name, elsewhere, here) in
+        [("vrfork beside fork", "vrfork 100 0", "fork 100 0"), ("vexecmove beside spawn", "vexecmove 100", "spawn 100")]
+    {
+        let (mut figures, mut natives) = (Vec::new(), Vec::new());
+        for _ in 0..PAIRS {
+            natives.push(place.number(&format!("{path} {here}"))?);
+            figures.push(place.number(&format!("{path} {elsewhere} || echo NaN"))?);
+        }
+        let local = Local::pairs(&figures, &natives);
+        print(&Line { name, figure: Spread::of(figures), local: Some(local), unit: "ms", bar: Bar::None });
+    }
+    place.close()?;
+    Ok(met)
+}

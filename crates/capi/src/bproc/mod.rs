@@ -1,0 +1,14 @@
+//! BProc's calls, as `include/sys/bproc.h` has them; `man 3 bproc` says what each does.
+
+mod changes;
+mod command;
+mod dump;
+mod exec;
+mod fork;
+mod io;
+mod nodes;
+mod nodeset;
+mod processes;
+mod text;
+mod types;
+mod words;

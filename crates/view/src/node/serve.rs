@@ -1,0 +1,399 @@
+//! Passes requests of this machine's kernel on to the front end, and answers and notices back.
+
+use super::grants::{self, Grants, Kept};
+use super::groups::Groups;
+use super::pending::{Asked, Pending};
+use super::readahead::Readahead;
+use super::{paths, Config};
+use crate::fuse::{name, notice, op, take, BatchForgetIn, ForgetOne, InitIn, InitOut};
+use crate::line::{lock, Line};
+use kern::clock::monotonic_us;
+use kern::fuse::raw::{self, Connection, Header};
+use kern::sock;
+use link::preamble::Preamble;
+use link::Secure;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tracing::{info, warn};
+use vocab::errno::{EAGAIN, EINTR};
+use vocab::{Fault, NodeId, Result};
+use wire::view::{ToNode, ToServer, MOST, SESSION, VERSION};
+use zerocopy::IntoBytes;
+
+/// Threads that take requests from the kernel.
+const READERS: usize = 2;
+/// The largest request: a write, with what stands before its bytes.
+const ROOM: usize = MOST as usize + 64 * 1024;
+/// The front end has so long for a connection and the handshake, and so long passes between two attempts.
+const DIAL: Duration = Duration::from_secs(3);
+/// Notices that are noted together.
+const NOTED_MOST: usize = 64;
+/// Files in one request to forget them.
+const FORGET_MOST: usize = 4096;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What of the protocol is wanted (linux/fuse.h, `FUSE_…`): ASYNC_READ, POSIX_LOCKS, ATOMIC_O_TRUNC, BIG_WRITES, DONT_MASK, FLOCK_LOCKS, DO_READDIRPLUS, READDIRPLUS_AUTO,
+/// ASYNC_DIO, PARALLEL_DIROPS, POSIX_ACL, ABORT_ERROR, MAX_PAGES, CACHE_SYMLINKS, EXPLICIT_INVAL_DATA, HANDLE_KILLPRIV_V2, SETXATTR_EXT, INIT_EXT.
+const FLAGS: u32 = 1
+    | 1 << 1
+    | 1 << 3
+    | 1 << 5
+    | 1 << 6
+    | 1 << 10
+    | 1 << 13
+    | 1 << 14
+    | 1 << 15
+    | 1 << 18
+    | 1 << 20
+    | 1 << 21
+    | 1 << 22
+    | 1 << 23
+    | 1 << 25
+    | 1 << 28
+    | 1 << 29
+    | 1 << 30;
+/// DIRECT_IO_ALLOW_MMAP.
+const MORE_FLAGS: u32 = 1 << 4;
+
+/// Operations that go by a name or a path, and so by the groups of who asks.
+const BY_GROUPS: [u32; 21] = [
+    op::LOOKUP,
+    op::SETATTR,
+    op::SYMLINK,
+    op::MKNOD,
+    op::MKDIR,
+    op::UNLINK,
+    op::RMDIR,
+    op::RENAME,
+    op::RENAME2,
+    op::LINK,
+    op::OPEN,
+    op::CREATE,
+    op::TMPFILE,
+    op::SETXATTR,
+    op::GETXATTR,
+    op::LISTXATTR,
+    op::REMOVEXATTR,
+    op::OPENDIR,
+    op::READDIR,
+    op::READDIRPLUS,
+    op::STATFS,
+];
+
+struct Node {
+    fuse: Connection,
+    /// As [`Groups`] has it.
+    proc: OwnedFd,
+    groups: Mutex<Groups>,
+    pending: Mutex<Pending>,
+    grants: Mutex<Grants>,
+    line: Mutex<Option<Arc<Line>>>,
+    readahead: Readahead,
+    /// Requests that were answered here.
+    own: AtomicU64,
+}
+
+/// A notice for the kernel.
+struct Told {
+    number: u64,
+    code: i32,
+    body: Vec<u8>,
+}
+
+/// Serves until the file system has gone, or the front end is out of reach for too long. Says on `ready` that it has been reached.
+///
+/// # Errors
+/// `Gone`: the view has ended, and whoever needs a file gets an error.
+pub(super) fn serve(
+    config: &Config,
+    fuse: Connection,
+    proc: OwnedFd,
+    (front, node): (SocketAddr, NodeId),
+    ready: OwnedFd,
+) -> Result<()> {
+    let own_proc = proc.try_clone().map_err(|e| Fault::io(&e, "share /proc"))?;
+    let served = Arc::new(Node {
+        fuse,
+        proc: own_proc,
+        groups: Mutex::new(Groups::new(proc)),
+        pending: Mutex::default(),
+        grants: Mutex::default(),
+        line: Mutex::default(),
+        readahead: Readahead::default(),
+        own: AtomicU64::new(0),
+    });
+    for _ in 0..READERS {
+        let served = served.clone();
+        // The mount has gone: so has all that needs this process.
+        start("requests", move || {
+            served.take_requests();
+            kern::ns::exit(0)
+        })?;
+    }
+    // A notice about a name may have to wait for an answer, one about content never has to (linux: fuse_reverse_inval_entry locks the directory).
+    let (names, contents) = (channel(), channel());
+    for (name, notices) in [("names", names.1), ("contents", contents.1)] {
+        let served = served.clone();
+        start(name, move || served.tell(&notices))?;
+    }
+    let mut session = [0; SESSION];
+    kern::sys::random(&mut session)?;
+    let mut ready = Some(ready);
+    let mut lost = Instant::now();
+    let mut resumes = false;
+    loop {
+        match dial(config, front, (&session, node, resumes)) {
+            Ok(line) => {
+                resumes = true;
+                if let Some(ready) = ready.take() {
+                    let _ = sock::send(ready.as_fd(), b"r");
+                }
+                let fault = served.pass_on(&Arc::new(line), &names.0, &contents.0);
+                info!(%fault, "view: lost");
+                lost = Instant::now();
+            }
+            Err(fault) if fault.kind == vocab::Kind::Gone && !resumes && ready.is_none() => return Err(fault),
+            Err(fault) if matches!(fault.kind, vocab::Kind::Refused) => return Err(fault),
+            Err(fault) if lost.elapsed() >= config.patience => {
+                return Err(fault.doing("the front end's files are out of reach"));
+            }
+            Err(_) => {
+                let _ = kern::poll::poll_for(&[], Some(PAUSE));
+            }
+        }
+    }
+}
+
+pub(super) fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
+    let thread = std::thread::Builder::new().name(name.into()).spawn(run);
+    thread.map(drop).map_err(|e| Fault::io(&e, format!("start the thread {name}")))
+}
+
+fn dial(config: &Config, front: SocketAddr, (session, node, resumes): (&[u8], NodeId, bool)) -> Result<Line> {
+    let until = Instant::now() + DIAL;
+    let fd = sock::tcp_connect(front, monotonic_us() + DIAL.as_micros() as u64)?;
+    sock::tcp_tune(fd.as_fd(), (config.patience.as_millis() as u32).max(1000))?;
+    Preamble::View.send(fd.as_fd())?;
+    let line = Line::begin(Secure::control_dialler(fd, &config.key)?, until)?;
+    line.send(&ToServer::Hello { version: VERSION, session: session.to_vec().into(), node, resumes })?;
+    match line.receive()? {
+        ToNode::Welcome(_) => Ok(line),
+        // The front end has given up what was there before.
+        ToNode::Refused(fault) => Err(Fault { kind: vocab::Kind::Refused, ..fault }),
+        other => Err(Fault::wire(format!("the front end says {other:?} before Welcome"))),
+    }
+}
+
+impl Node {
+    /// Until the connection ends; why.
+    fn pass_on(&self, line: &Arc<Line>, names: &Sender<Told>, contents: &Sender<Told>) -> Fault {
+        let asked = {
+            // What comes from now on is sent by who takes it from the kernel.
+            let mut current = lock(&self.line);
+            *current = Some(line.clone());
+            lock(&self.pending).all()
+        };
+        let again = asked.into_iter().try_for_each(|(number, asked)| {
+            let Asked { groups, request, silent, .. } = asked;
+            let (done, request) = (Vec::new(), request.into());
+            line.send(&ToServer::Ask { number, groups, request, done, own: 0, path: None, silent })
+        });
+        let fault = again.err().unwrap_or_else(|| loop {
+            match line.receive() {
+                Ok(ToNode::Answer { number, errno, data, keeps, long, attributes, content, silent, plain }) => {
+                    silent.into_iter().for_each(|number| drop(lock(&self.pending).answered(number)));
+                    let (attributes, content) = (attributes.map(Into::into), content.map(Into::into));
+                    let kept = Kept { data: &data, long, attributes, content };
+                    self.answer(number, errno, kept, keeps, plain);
+                }
+                Ok(ToNode::Ahead { directory, whole, names, plain }) => {
+                    lock(&self.grants).plain(plain);
+                    lock(&self.grants).come(directory, whole, names);
+                    self.forget();
+                }
+                Ok(ToNode::Notice { number, code, body }) => {
+                    lock(&self.grants).told(code, &body);
+                    self.forget();
+                    let to = if code == notice::INVAL_ENTRY { names } else { contents };
+                    // The threads live as long as the process.
+                    let _ = to.send(Told { number, code, body: body.into() });
+                }
+                Ok(other) => break Fault::wire(format!("the front end says {other:?} in the middle of a view")),
+                Err(fault) => break fault,
+            }
+        });
+        *lock(&self.line) = None;
+        line.close();
+        fault
+    }
+
+    fn answer(&self, number: u64, errno: i32, kept: Kept<'_>, keeps: bool, plain: Vec<u64>) {
+        let Some(asked) = lock(&self.pending).answered(number) else { return };
+        let data = kept.data;
+        if let Ok((header, body)) = raw::split(&asked.request) {
+            let mut grants = lock(&self.grants);
+            grants.passed(&header, body);
+            grants.plain(plain);
+            if keeps {
+                grants.keep(&header, body, kept);
+            }
+        }
+        self.fuse.answer(asked.unique, errno, data);
+    }
+
+    /// Tells the front end of what came without being asked for, and is of no use any more.
+    fn forget(&self) {
+        let forgotten = lock(&self.grants).names.forgotten();
+        for some in forgotten.chunks(FORGET_MOST) {
+            let head = BatchForgetIn { count: some.len() as u32, padding: 0 };
+            let mut body = head.as_bytes().to_vec();
+            some.iter().for_each(|node| body.extend(ForgetOne { node: *node, lookups: 1 }.as_bytes()));
+            let request = Header::of(op::BATCH_FORGET, &body);
+            self.ask(Asked { unique: 0, groups: Vec::new(), request, silent: true }, None);
+        }
+    }
+
+    /// Tells the kernel, and then notes that. Many are noted together, but for those that call content back: somebody waits for them, and they may have to wait.
+    fn tell(&self, notices: &Receiver<Told>) {
+        while let Ok(first) = notices.recv() {
+            let mut numbers = Vec::new();
+            for Told { number, code, body } in std::iter::once(first).chain(notices.try_iter().take(NOTED_MOST)) {
+                let alone = grants::calls_content_back(code, &body);
+                if alone {
+                    self.note(&mut numbers);
+                }
+                self.fuse.notify(code, &body);
+                numbers.push(number);
+                if alone {
+                    self.note(&mut numbers);
+                }
+            }
+            self.note(&mut numbers);
+        }
+    }
+
+    fn note(&self, numbers: &mut Vec<u64>) {
+        let mut numbers = std::mem::take(numbers);
+        let Some(one) = numbers.pop() else { return };
+        // A notice whose note is lost comes again.
+        if let Some(line) = lock(&self.line).clone() {
+            let _ = line.send(&ToServer::Noted(one, numbers));
+        }
+    }
+
+    fn take_requests(&self) {
+        let mut room = vec![0; ROOM];
+        loop {
+            let length = match self.fuse.next(&mut room) {
+                Ok(Some(length)) => length,
+                Ok(None) => return,
+                Err(fault) => return warn!(%fault, "view"),
+            };
+            let request = &room[..length];
+            match raw::split(request) {
+                Ok((header, body)) => self.take(&header, body, request),
+                Err(fault) => warn!(%fault, "view"),
+            }
+        }
+    }
+
+    fn take(&self, header: &Header, body: &[u8], request: &[u8]) {
+        match header.opcode {
+            op::INIT => self.begin(header.unique, body),
+            op::DESTROY => {}
+            op::INTERRUPT => self.interrupt(header.unique, body, request),
+            opcode => {
+                {
+                    // The kernel has the answer before a notice that makes it void is passed on.
+                    let mut grants = lock(&self.grants);
+                    if let Some((errno, data)) = grants.answer(header, body) {
+                        self.own.fetch_add(1, Ordering::Relaxed);
+                        return self.fuse.answer(header.unique, errno, &data);
+                    }
+                    grants.passed(header, body);
+                }
+                let groups = match BY_GROUPS.contains(&opcode) {
+                    true => lock(&self.groups).of(header.pid, header.uid, header.gid),
+                    false => Vec::new(),
+                };
+                let closes = grants::is_plain_release(header, body);
+                let silent = closes || matches!(opcode, op::FORGET | op::BATCH_FORGET);
+                if closes {
+                    // RELEASE is done in its turn, and cannot fail.
+                    self.fuse.answer(header.unique, 0, &[]);
+                }
+                let path = match (opcode, name(body)) {
+                    (op::LOOKUP, Ok((name, _))) => {
+                        self.readahead.raise(&self.proc, header.pid);
+                        paths::rest(&self.proc, header.pid, name)
+                    }
+                    _ => None,
+                };
+                self.ask(Asked { unique: header.unique, groups, request: request.to_vec(), silent }, path);
+            }
+        }
+    }
+
+    fn ask(&self, asked: Asked, path: Option<Vec<u8>>) {
+        let Asked { groups, request, silent, .. } = asked.clone();
+        let (number, done) = {
+            let mut pending = lock(&self.pending);
+            (pending.add(asked), pending.done())
+        };
+        let line = lock(&self.line).clone();
+        if let Some(line) = line {
+            // What a connection that ends has not taken is said again on the next.
+            let own = self.own.load(Ordering::Relaxed);
+            let _ = line.send(&ToServer::Ask {
+                number,
+                groups,
+                request: request.into(),
+                done,
+                own,
+                path: path.map(Into::into),
+                silent,
+            });
+        }
+    }
+
+    /// A signal has come for who waits for an answer.
+    fn interrupt(&self, unique: u64, body: &[u8], request: &[u8]) {
+        let Ok((of, _)) = take::<u64>(body) else { return };
+        let reachable = lock(&self.line).is_some();
+        let known = lock(&self.pending).number(of);
+        match (known, reachable) {
+            // Another thread is about to pass it on: the kernel is to say it again.
+            (None, _) => self.fuse.answer(unique, EAGAIN, &[]),
+            (Some(_), true) => {
+                self.ask(Asked { unique, groups: Vec::new(), request: request.to_vec(), silent: true }, None);
+            }
+            // Nobody knows when there will be an answer.
+            (Some(number), false) => {
+                if let Some(of) = lock(&self.pending).answered(number) {
+                    self.fuse.answer(of.unique, EINTR, &[]);
+                }
+            }
+        }
+    }
+
+    fn begin(&self, unique: u64, body: &[u8]) {
+        let Ok((given, _)) = take::<InitIn>(body) else { return };
+        let out = InitOut {
+            major: 7,
+            minor: given.minor.min(38),
+            max_readahead: MOST,
+            flags: FLAGS & given.flags,
+            background: [128, 96],
+            max_write: MOST,
+            time_gran: 1,
+            pages: [(MOST / 4096) as u16, 0],
+            flags2: MORE_FLAGS & given.flags2,
+            ..InitOut::default()
+        };
+        self.fuse.answer(unique, 0, out.as_bytes());
+    }
+}

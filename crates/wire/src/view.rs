@@ -1,0 +1,193 @@
+//! The file view: requests of a node's kernel for files (linux/fuse.h) on their way to the front end, and what comes back.
+//!
+//! A connection of its own carries them, which begins with `V` ([`link::preamble`]). The bodies are the kernel's own bytes, of this machine's byte order: both ends are checked to be
+//! of one architecture by [`VERSION`].
+
+use minicbor::bytes::ByteVec;
+use minicbor::{Decode, Encode};
+use vocab::{Fault, NodeId};
+
+/// Of these messages and of the FUSE requests in them.
+pub const VERSION: u32 = 3;
+/// Bytes of a session's name.
+pub const SESSION: usize = 16;
+/// The most bytes of one read or write.
+pub const MOST: u32 = 1024 * 1024;
+
+/// For words that are left out of a message.
+fn is_not(word: &bool) -> bool {
+    !word
+}
+
+/// The same of a number.
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// From a node.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub enum ToServer {
+    /// The first message. A session outlives its connection: `resumes` asks for one that was begun before.
+    #[n(0)]
+    Hello {
+        #[n(0)]
+        version: u32,
+        #[n(1)]
+        session: ByteVec,
+        #[n(2)]
+        node: NodeId,
+        #[n(3)]
+        resumes: bool,
+    },
+    /// A request as the kernel wrote it. `number` is this session's, each one higher than the last; said again after a new connection, a request is done once.
+    #[n(1)]
+    Ask {
+        #[n(0)]
+        number: u64,
+        /// Supplementary groups of who asks.
+        #[n(1)]
+        groups: Vec<u32>,
+        #[n(2)]
+        request: ByteVec,
+        /// Numbers whose answers have come: nobody will ask for them again.
+        #[n(3)]
+        done: Vec<u64>,
+        /// How many requests of its kernel's the node has answered by itself, since the session began.
+        #[n(4)]
+        #[cbor(default, skip_if = "is_zero")]
+        own: u64,
+        /// Nobody waits for the answer: it may come with another one.
+        #[n(6)]
+        #[cbor(default, skip_if = "is_not")]
+        silent: bool,
+        /// Of LOOKUP, if that is known: what the process will ask for behind this name, as a path.
+        #[n(5)]
+        path: Option<ByteVec>,
+    },
+    /// The kernel has been told this notice, and these others.
+    #[n(2)]
+    Noted(#[n(0)] u64, #[cbor(n(1), default, skip_if = "Vec::is_empty")] Vec<u64>),
+}
+
+/// To a node.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub enum ToNode {
+    /// The session goes on; `false`: it has begun.
+    #[n(0)]
+    Welcome(#[n(0)] bool),
+    #[n(1)]
+    Refused(#[n(0)] Fault),
+    #[n(2)]
+    Answer {
+        #[n(0)]
+        number: u64,
+        /// 0: none.
+        #[n(1)]
+        errno: i32,
+        #[n(2)]
+        data: ByteVec,
+        /// Of OPEN for reading and of GETXATTR: the node may answer the same itself until a notice about the file comes; what is opened so has the handle 0.
+        #[n(3)]
+        #[cbor(default, skip_if = "is_not")]
+        keeps: bool,
+        /// With `keeps`: until a notice comes. Otherwise for a second at most.
+        #[n(4)]
+        #[cbor(default, skip_if = "is_not")]
+        long: bool,
+        /// With `keeps`: attributes of the file that the request is about (struct fuse_attr_out); and of OPEN the whole content of a small one. Of LOOKUP the content is what a symbolic link says. The node may answer GETATTR and READ by them, until a notice comes.
+        #[n(5)]
+        attributes: Option<ByteVec>,
+        #[n(6)]
+        content: Option<ByteVec>,
+        /// Requests that nobody waits for and that are done too.
+        #[n(7)]
+        #[cbor(default, skip_if = "Vec::is_empty")]
+        silent: Vec<u64>,
+        /// Of the files in it, those that have no extended attributes: that counts until a notice comes, for a second at most.
+        #[n(8)]
+        #[cbor(default, skip_if = "Vec::is_empty")]
+        plain: Vec<u64>,
+    },
+    /// To be told the kernel (`enum fuse_notify_code`), and then to be noted, if it has a number other than 0.
+    #[n(3)]
+    Notice {
+        #[n(0)]
+        number: u64,
+        #[n(1)]
+        code: i32,
+        #[n(2)]
+        body: ByteVec,
+    },
+    /// Names of a directory, without being asked for. They count until a notice comes; one about any name of the directory does if `whole`: there are no others.
+    #[n(4)]
+    Ahead {
+        #[n(0)]
+        directory: u64,
+        #[n(1)]
+        whole: bool,
+        #[n(2)]
+        names: Vec<Ahead>,
+        /// As [`ToNode::Answer`] has it.
+        #[n(3)]
+        plain: Vec<u64>,
+    },
+}
+
+/// A name, and what it leads to (struct fuse_entry_out), which counts as looked up; empty: to something.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Ahead {
+    #[n(0)]
+    pub name: ByteVec,
+    #[n(1)]
+    pub entry: ByteVec,
+    /// The target of a symbolic link.
+    #[n(2)]
+    pub link: Option<ByteVec>,
+}
+
+/// The requests of nodes to the server of files.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Status {
+    /// Files that nodes know of, and those of them on which the server has a lease.
+    #[n(0)]
+    pub files: u64,
+    #[n(1)]
+    pub leases: u64,
+    #[n(2)]
+    pub nodes: Vec<NodeStatus>,
+}
+
+/// One node's; counts are since its session began.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct NodeStatus {
+    #[n(0)]
+    pub node: NodeId,
+    #[n(1)]
+    pub connected: bool,
+    /// Files that it has open by the server, that it knows of, and whose content it may keep.
+    #[n(2)]
+    pub open: u64,
+    #[n(3)]
+    pub files: u64,
+    #[n(4)]
+    pub contents: u64,
+    /// Requests of its kernel's that it has answered by itself.
+    #[n(5)]
+    pub own: u64,
+    /// Requests that have come to the server, by operation (`enum fuse_opcode`).
+    #[n(6)]
+    pub requests: Vec<(u32, u64)>,
+    /// Bytes.
+    #[n(7)]
+    pub read: u64,
+    #[n(8)]
+    pub written: u64,
+    /// Names that were sent without being asked for.
+    #[n(9)]
+    pub ahead: u64,
+    /// Notices that it was sent, and those that called content back.
+    #[n(10)]
+    pub notices: u64,
+    #[n(11)]
+    pub recalls: u64,
+}

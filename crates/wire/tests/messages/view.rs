@@ -1,0 +1,32 @@
+//! Messages of the file view, as those of `super`.
+
+use super::nouns::{bytes, fault, node};
+use super::Variants;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use wire::view::{Ahead, ToNode, ToServer};
+
+fn maybe() -> impl Strategy<Value = Option<minicbor::bytes::ByteVec>> {
+    proptest::option::of(bytes().prop_map(Into::into))
+}
+
+pub(crate) fn view_asks() -> Variants<ToServer> {
+    variants! {
+        Hello => (any::<u32>(), bytes(), node(), any::<bool>()).prop_map(|(version, session, node, resumes)| ToServer::Hello { version, session: session.into(), node, resumes }),
+        Ask => (any::<u64>(), vec(any::<u32>(), 0..4), bytes(), vec(any::<u64>(), 0..4), any::<(u64, bool)>(), maybe()).prop_map(|(number, groups, request, done, (own, silent), path)| ToServer::Ask { number, groups, request: request.into(), done, own, silent, path }),
+        Noted => (any::<u64>(), vec(any::<u64>(), 0..4)).prop_map(|(one, others)| ToServer::Noted(one, others)),
+    }
+}
+
+pub(crate) fn view_answers() -> Variants<ToNode> {
+    variants! {
+        Welcome => any::<bool>().prop_map(ToNode::Welcome),
+        Refused => fault().prop_map(ToNode::Refused),
+        Answer => (any::<(u64, i32, bool, bool)>(), bytes(), maybe(), maybe(), vec(any::<u64>(), 0..4), vec(any::<u64>(), 0..4)).prop_map(|((number, errno, keeps, long), data, attributes, content, silent, plain)| ToNode::Answer { number, errno, data: data.into(), keeps, long, attributes, content, silent, plain }),
+        Notice => (any::<u64>(), any::<i32>(), bytes()).prop_map(|(number, code, body)| ToNode::Notice { number, code, body: body.into() }),
+        Ahead => (any::<u64>(), any::<bool>(), vec((bytes(), bytes(), maybe()), 0..3), vec(any::<u64>(), 0..4)).prop_map(|(directory, whole, names, plain)| {
+            let names = names.into_iter().map(|(name, entry, link)| Ahead { name: name.into(), entry: entry.into(), link });
+            ToNode::Ahead { directory, whole, names: names.collect(), plain }
+        }),
+    }
+}
