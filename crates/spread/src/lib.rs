@@ -13,7 +13,8 @@ mod tree;
 
 pub use fetch::fetch;
 pub use plan::{Hop, Plan};
-pub use serve::{listen, serve, Listener};
+pub use line::{Line, PATIENCE};
+pub use serve::{each, listen, serve, Listener};
 pub use spool::{Spool, Sum};
 pub use tree::fan_out;
 

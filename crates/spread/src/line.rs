@@ -33,12 +33,17 @@ pub(crate) enum Said {
 }
 
 /// How long an end waits for the other one before it takes that for dead. Whoever serves says something four times in this.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
+pub const PATIENCE: Duration = Duration::from_secs(3);
 
-pub(crate) struct Line(Secure);
+/// See the module.
+pub struct Line(Secure);
 
 impl Line {
-    pub(crate) fn dialled(fd: OwnedFd, key: &[u8; 32]) -> Result<Line> {
+    /// To the machine at the other end of this connection, which has the same key.
+    ///
+    /// # Errors
+    /// `Gone`, `Sys` as of the connection.
+    pub fn dialled(fd: OwnedFd, key: &[u8; 32]) -> Result<Line> {
         let mut secure = Secure::channel_dialler(fd, key)?;
         secure.keep_much();
         secure.flush()?;
@@ -55,7 +60,7 @@ impl Line {
     ///
     /// # Errors
     /// `Gone` when the other end takes nothing for [`PATIENCE`].
-    pub(crate) fn say<T: Encode<()>>(&mut self, what: &T) -> Result<()> {
+    pub fn say<T: Encode<()>>(&mut self, what: &T) -> Result<()> {
         self.0.send(what)?;
         let mut queued = usize::MAX;
         let mut until = deadline();
@@ -82,7 +87,7 @@ impl Line {
     ///
     /// # Errors
     /// `Gone` when nothing comes for [`PATIENCE`].
-    pub(crate) fn next<T: for<'b> Decode<'b, ()>>(&mut self) -> Result<T> {
+    pub fn next<T: for<'b> Decode<'b, ()>>(&mut self) -> Result<T> {
         let until = deadline();
         loop {
             if let Some(what) = self.0.next()? {

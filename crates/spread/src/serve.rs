@@ -34,9 +34,21 @@ pub fn listen() -> Result<Listener> {
 /// Gives all who have the key what is there and what comes, as long as the process lives.
 ///
 /// # Errors
-/// `Sys` where no thread can be made.
+/// As [`each`].
 pub fn serve(listener: Listener, key: [u8; 32], spool: Arc<Spool>) -> Result<()> {
-    let open = Arc::new(AtomicUsize::new(0));
+    each(listener, key, move |line| give(line, &spool))
+}
+
+/// Has `answer` talk to each machine that has the key, in a thread of its own, as long as the process lives.
+///
+/// # Errors
+/// `Sys` where no thread can be made.
+pub fn each(
+    listener: Listener,
+    key: [u8; 32],
+    answer: impl Fn(&mut Line) -> Result<()> + Send + Sync + 'static,
+) -> Result<()> {
+    let (open, answer) = (Arc::new(AtomicUsize::new(0)), Arc::new(answer));
     let take = move || loop {
         let _ready = poll(&[(listener.fd.as_fd(), Ready::READ)], -1);
         while let Ok(Some(fd)) = sock::accept(listener.fd.as_fd()) {
@@ -44,9 +56,10 @@ pub fn serve(listener: Listener, key: [u8; 32], spool: Arc<Spool>) -> Result<()>
                 open.fetch_sub(1, SeqCst);
                 continue;
             }
-            let (spool, open) = (spool.clone(), open.clone());
+            let (answer, open) = (answer.clone(), open.clone());
             let one = move || {
-                let done = sock::tcp_tune(fd.as_fd(), UNACKNOWLEDGED_MS).and_then(|()| give(fd, &key, &spool));
+                let tuned = sock::tcp_tune(fd.as_fd(), UNACKNOWLEDGED_MS);
+                let done = tuned.and_then(|()| Line::taken(fd, &key)).and_then(|mut line| answer(&mut line));
                 open.fetch_sub(1, SeqCst);
                 if let Err(fault) = done {
                     debug!(%fault, "a machine that asked has gone");
@@ -65,8 +78,7 @@ fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
     started.map(drop).map_err(|e| Fault::io(&e, "start a thread"))
 }
 
-fn give(fd: OwnedFd, key: &[u8; 32], spool: &Spool) -> Result<()> {
-    let mut line = Line::taken(fd, key)?;
+fn give(line: &mut Line, spool: &Spool) -> Result<()> {
     let Want { from: mut at } = line.next()?;
     let mut buffer = Vec::new();
     loop {

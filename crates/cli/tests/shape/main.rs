@@ -12,8 +12,9 @@ const LAYERS: &[&[&str]] = &[
     &["vocab"],
     &["kern", "wire", "image", "space", "policy"],
     &["link", "local", "puppet", "ghost", "sandbox", "sample"],
-    &["ckpt", "client", "procfs"],
-    &["mover", "bpfs", "view", "jobs", "spread"],
+    &["ckpt", "client", "procfs", "spread"],
+    &["mover", "bpfs", "jobs", "store"],
+    &["view"],
     &["agent", "front", "monitor"],
     &["cli", "capi"],
 ];
