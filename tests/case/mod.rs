@@ -73,6 +73,7 @@ mod users;
 mod view;
 mod view_caches;
 mod view_spaces;
+mod view_store;
 mod watching;
 
 use crate::lab::evidence;
@@ -156,6 +157,7 @@ const OTHERS: &[&[Scene]] = &[
     launchers::SCENES,
     view::SCENES,
     view_caches::SCENES,
+    view_store::SCENES,
     view_spaces::SCENES,
     slurm::SCENES,
     mon::SCENES,

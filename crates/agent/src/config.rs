@@ -20,6 +20,8 @@ pub struct ViewConfig {
     pub usual: bool,
     /// Directories that are the node's own all the same.
     pub local: Vec<PathBuf>,
+    /// Where contents of those files are kept.
+    pub store: Option<view::node::Disk>,
 }
 
 /// The settings of [`crate::run`].  Reading them from a file or from flags is the caller's work.

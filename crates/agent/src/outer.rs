@@ -170,7 +170,8 @@ impl Outer {
     }
 
     fn view_config(&self) -> view::node::Config {
-        view::node::Config { key: self.config.key, patience: self.config.lost_grace }
+        let store = self.config.view.as_ref().and_then(|view| view.store.clone());
+        view::node::Config { key: self.config.key, patience: self.config.lost_grace, store }
     }
 
     fn one_agent(&mut self) -> Result<End> {

@@ -62,6 +62,9 @@ pub(crate) struct Node {
     pub(crate) local: Option<Vec<PathBuf>>,
     /// Directories that the node and the front end share otherwise.
     pub(crate) direct: Option<Vec<PathBuf>>,
+    /// Where contents of the front end's files are kept, and how many MiB at most; 0: nowhere.
+    pub(crate) store: Option<PathBuf>,
+    pub(crate) store_mib: Option<u64>,
 }
 
 /// Whose files programs see on a node.

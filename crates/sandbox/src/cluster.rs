@@ -103,7 +103,7 @@ fn config(host: Host, plan: &Plan, cgroup: &Path) -> String {
         ),
         Host::Node(number) => format!(
             "{head}[node]\nfront = \"{front}:{PORT}\"\nnumber = {number}\ncgroup = \"{}\"\nlost_grace = {lost_after:?}\n\
-             reboot = \"\"\nhalt = \"\"\npower_off = \"\"\n{}{}",
+             store = \"{RUN_DIR}/store\"\nreboot = \"\"\nhalt = \"\"\npower_off = \"\"\n{}{}",
             cgroup.display(),
             if plan.bare { "view = \"front\"\n" } else { "" },
             settings_of(&plan.settings, &number.to_string())

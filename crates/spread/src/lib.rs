@@ -12,8 +12,8 @@ mod spool;
 mod tree;
 
 pub use fetch::fetch;
-pub use plan::{Hop, Plan};
 pub use line::{Line, PATIENCE};
+pub use plan::{Hop, Plan};
 pub use serve::{each, listen, serve, Listener};
 pub use spool::{Spool, Sum};
 pub use tree::fan_out;

@@ -107,6 +107,11 @@ impl Store {
         (state.kept.len() as u64, state.kept.values().map(|kept| kept.size).sum())
     }
 
+    /// Is it there, from whatever run?
+    pub fn has(&self, name: Name) -> bool {
+        self.lock().kept.contains_key(&name)
+    }
+
     /// # Errors
     /// `Refused`: there is no room for it; `Sys` as open(2).
     pub fn hold(&self, content: &Content) -> Result<Held> {
@@ -183,10 +188,12 @@ impl Store {
         size == 0 || free.saturating_sub(size) >= all / FREE_PART
     }
 
-    /// Looks whether the pieces of a content are in its file already, from an earlier run; as far as they are.
-    pub fn look(&self, object: &Object) {
+    /// Looks whether the pieces of a content are in its file already, from an earlier run; as far as they are. `came` hears of each.
+    pub fn look(&self, object: &Object, mut came: impl FnMut()) {
         let mut room = Vec::new();
-        while !object.is_whole() && object.find(&mut room) {}
+        while !object.is_whole() && object.find(&mut room) {
+            came();
+        }
     }
 
     /// From now on it is there for later runs too.
@@ -232,7 +239,7 @@ impl Store {
         let object = Arc::new(Object::new(name, content, file));
         state.open.insert(name, Arc::downgrade(&object));
         drop(state);
-        self.look(&object);
+        self.look(&object, || ());
         if !object.is_whole() {
             self.give_up(&object);
         }

@@ -64,7 +64,7 @@ mod tests {
         match store.hold(&content(bytes))? {
             Held::Here(object) => Ok(object),
             Held::New(object) => {
-                store.look(&object);
+                store.look(&object, || ());
                 for piece in bytes[object.length() as usize..].chunks(PIECE as usize) {
                     object.append(piece)?;
                 }
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!((store.amount().0, directory.files()), (2, 2));
         for (bytes, there) in [(&good, 700_000), (&bad, 2 * PIECE)] {
             let Ok(Held::New(object)) = store.hold(&content(bytes)) else { panic!("another one has it") };
-            store.look(&object);
+            store.look(&object, || ());
             assert_eq!(object.length(), there);
             bytes[there as usize..].chunks(PIECE as usize).for_each(|piece| object.append(piece).expect("right"));
             store.keep(&object).expect("kept already");

@@ -8,7 +8,7 @@ use minicbor::{Decode, Encode};
 use vocab::{Fault, NodeId};
 
 /// Of these messages and of the FUSE requests in them.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Bytes of a session's name.
 pub const SESSION: usize = 16;
 /// The most bytes of one read or write.
@@ -17,6 +17,10 @@ pub const MOST: u32 = 1024 * 1024;
 /// For words that are left out of a message.
 fn is_not(word: &bool) -> bool {
     !word
+}
+
+fn is_no_port(port: &u16) -> bool {
+    *port == 0
 }
 
 /// The same of a number.
@@ -38,6 +42,10 @@ pub enum ToServer {
         node: NodeId,
         #[n(3)]
         resumes: bool,
+        /// Where other nodes ask for contents that this one has on its disk; 0: it keeps none.
+        #[n(4)]
+        #[cbor(default, skip_if = "is_no_port")]
+        port: u16,
     },
     /// A request as the kernel wrote it. `number` is this session's, each one higher than the last; said again after a new connection, a request is done once.
     #[n(1)]
@@ -67,6 +75,16 @@ pub enum ToServer {
     /// The kernel has been told this notice, and these others.
     #[n(2)]
     Noted(#[n(0)] u64, #[cbor(n(1), default, skip_if = "Vec::is_empty")] Vec<u64>),
+    /// How much the node keeps on its disk, in bytes, and what it has had from there and from other nodes since its session began.
+    #[n(3)]
+    Kept {
+        #[n(0)]
+        bytes: u64,
+        #[n(1)]
+        from_disk: u64,
+        #[n(2)]
+        from_nodes: u64,
+    },
 }
 
 /// To a node.
@@ -107,6 +125,9 @@ pub enum ToNode {
         #[n(8)]
         #[cbor(default, skip_if = "Vec::is_empty")]
         plain: Vec<u64>,
+        /// With `keeps`, of OPEN: what the file is known by on disks of nodes.
+        #[n(9)]
+        stored: Option<Stored>,
     },
     /// To be told the kernel (`enum fuse_notify_code`), and then to be noted, if it has a number other than 0.
     #[n(3)]
@@ -131,6 +152,20 @@ pub enum ToNode {
         #[n(3)]
         plain: Vec<u64>,
     },
+}
+
+/// The content of a file, which a node may have on its disk, from an earlier run or for a file of another name.
+#[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
+pub struct Stored {
+    /// Bytes.
+    #[n(0)]
+    pub size: u64,
+    /// Of its pieces (BLAKE3, 32 bytes each).
+    #[n(1)]
+    pub sums: ByteVec,
+    /// Addresses of nodes that have it, or are having it, the nearest first. They may have none of it any more.
+    #[n(2)]
+    pub sources: Vec<String>,
 }
 
 /// A name, and what it leads to (struct fuse_entry_out), which counts as looked up; empty: to something.
@@ -190,4 +225,14 @@ pub struct NodeStatus {
     pub notices: u64,
     #[n(11)]
     pub recalls: u64,
+    /// Bytes as [`ToServer::Kept`] has it.
+    #[n(12)]
+    #[cbor(default)]
+    pub kept: u64,
+    #[n(13)]
+    #[cbor(default)]
+    pub from_disk: u64,
+    #[n(14)]
+    #[cbor(default)]
+    pub from_nodes: u64,
 }

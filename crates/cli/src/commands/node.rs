@@ -6,9 +6,10 @@ use crate::{address, config, keyfile, log};
 use agent::{NodeConfig, Powers, ViewConfig};
 use clap::Args;
 use kern::sock::Ports;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use view::node::Disk;
 use vocab::{Fault, NodeId, Result};
 
 /// Run the node daemon: this machine hosts processes of a front end
@@ -62,7 +63,7 @@ impl Node {
         settings.number = number(self.number.or(file.node.number))?;
         config::set(&mut settings.run_dir, self.run_dir.or(file.run_dir));
         settings.powers = powers(&file.node);
-        settings.view = view(&file.node)?;
+        settings.view = view(&file.node, &settings.run_dir)?;
         settings.cgroup = self.cgroup.or(file.node.cgroup);
         settings.cpu_weight = weight(file.node.cpu_weight)?;
         config::set(
@@ -83,9 +84,12 @@ impl Node {
 /// Directories that a machine keeps to itself when it shows the front end's files.
 const LOCAL: [&str; 5] = ["/proc", "/sys", "/dev", "/run", "/tmp"];
 
+/// Contents of files that are kept, unless the file says otherwise.
+const STORE_MIB: u64 = 4096;
+
 /// # Errors
 /// `Refused` for directories that are not named from the root, or without /proc and the daemon's own.
-fn view(said: &config::Node) -> Result<Option<ViewConfig>> {
+fn view(said: &config::Node, run_dir: &Path) -> Result<Option<ViewConfig>> {
     let mut local = said.local.clone().unwrap_or_else(|| LOCAL.map(PathBuf::from).to_vec());
     let wrong = |path: &&PathBuf| !path.is_absolute() || path.parent().is_none();
     let direct = said.direct.clone().unwrap_or_default();
@@ -100,7 +104,19 @@ fn view(said: &config::Node) -> Result<Option<ViewConfig>> {
     }
     local.extend(direct);
     let usual = said.view == Some(config::View::Front);
-    Ok((said.view != Some(config::View::Never)).then_some(ViewConfig { usual, local }))
+    Ok((said.view != Some(config::View::Never)).then_some(ViewConfig { usual, local, store: store(said, run_dir)? }))
+}
+
+/// In a directory of the run directory's name, unless the file says otherwise.
+fn store(said: &config::Node, run_dir: &Path) -> Result<Option<Disk>> {
+    let usual = || Path::new("/var/cache").join(run_dir.file_name().unwrap_or("shoal".as_ref()));
+    let directory = said.store.clone().unwrap_or_else(usual);
+    if !directory.is_absolute() {
+        let why = format!("store of [node]: {} is no directory named from the root", directory.display());
+        return Err(Fault::refused(why));
+    }
+    let most = said.store_mib.unwrap_or(STORE_MIB).saturating_mul(1 << 20);
+    Ok((most > 0).then_some(Disk { directory, most }))
 }
 
 /// The commands of machines with systemd(1), unless the file says otherwise.

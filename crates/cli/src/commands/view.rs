@@ -34,6 +34,10 @@ struct Row {
     ahead: u64,
     notices: u64,
     recalls: u64,
+    /// Bytes on the node's disk, and what it has had from there and from other nodes.
+    kept: u64,
+    from_disk: u64,
+    from_nodes: u64,
     by_kind: BTreeMap<&'static str, u64>,
 }
 
@@ -52,17 +56,19 @@ impl View {
             print::json(&Whole { files: status.files, leases: status.leases, nodes: rows })?;
             return Ok(ExitCode::SUCCESS);
         }
-        let heading =
-            ["NODE", "FILES", "CONTENTS", "OPEN", "REQUESTS", "OWN", "READ", "WRITTEN", "AHEAD", "NOTICES", "RECALLS"];
-        let right = [false, true, true, true, true, true, true, true, true, true, true];
+        let heading = [
+            "NODE", "FILES", "CONTENTS", "OPEN", "REQUESTS", "OWN", "READ", "WRITTEN", "AHEAD", "NOTICES", "RECALLS",
+            "KEPT", "DISK", "NODES",
+        ];
+        let right: [bool; 14] = std::array::from_fn(|at| at > 0);
         print::table(heading, right, &rows.iter().map(cells).collect::<Vec<_>>())?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
 fn row(status: &NodeStatus) -> Row {
-    let NodeStatus { node, connected, open, files, contents, own, read, written, ahead, notices, recalls, .. } =
-        *status;
+    let NodeStatus { node, connected, open, files, contents, own, read, written, ahead, notices, .. } = *status;
+    let NodeStatus { recalls, kept, from_disk, from_nodes, .. } = *status;
     let mut by_kind = BTreeMap::new();
     for (kind, count) in &status.requests {
         *by_kind.entry(::view::operation(*kind)).or_default() += count;
@@ -82,16 +88,20 @@ fn row(status: &NodeStatus) -> Row {
         ahead,
         notices,
         recalls,
+        kept,
+        from_disk,
+        from_nodes,
         by_kind,
     }
 }
 
-fn cells(row: &Row) -> [String; 11] {
+fn cells(row: &Row) -> [String; 14] {
     let node = if row.connected { format!("n{}", row.node) } else { format!("n{} (lost)", row.node) };
     let Row { files, contents, open, requests, answered_there, ahead, notices, recalls, .. } = row;
     let numbers = [files, contents, open, requests, answered_there].map(u64::to_string);
     let [files, contents, open, requests, own] = numbers;
     let [ahead, notices, recalls] = [ahead, notices, recalls].map(u64::to_string);
-    let (read, written) = (print::bytes(row.read), print::bytes(row.written));
-    [node, files, contents, open, requests, own, read, written, ahead, notices, recalls]
+    let [read, written, kept, disk, nodes] =
+        [row.read, row.written, row.kept, row.from_disk, row.from_nodes].map(print::bytes);
+    [node, files, contents, open, requests, own, read, written, ahead, notices, recalls, kept, disk, nodes]
 }

@@ -113,8 +113,13 @@ pub fn split(request: &[u8]) -> Result<(Header, &[u8])> {
 impl Header {
     /// A request of the server's own making, as the kernel would write it, by root.
     pub fn of(opcode: u32, body: &[u8]) -> Vec<u8> {
+        Header::about(0, opcode, body)
+    }
+
+    /// The same about a file.
+    pub fn about(node: u64, opcode: u32, body: &[u8]) -> Vec<u8> {
         let length = (size_of::<Header>() + body.len()) as u32;
-        let (unique, node, uid, gid, pid, extensions, padding) = (0, 0, 0, 0, 0, 0, 0);
+        let (unique, uid, gid, pid, extensions, padding) = (0, 0, 0, 0, 0, 0);
         let head = Header { length, opcode, unique, node, uid, gid, pid, extensions, padding };
         [head.as_bytes(), body].concat()
     }

@@ -3,7 +3,7 @@
 //! The namespace is made by a child of the process, since that has to look into what the process serves.
 
 use super::mount::{furnish_apart, SOURCE};
-use super::{address, serve, Config, ROOM};
+use super::{address, serve, threads, Config, ROOM};
 use kern::fuse::raw::Connection;
 use kern::ns::{self, Child, Forked, Namespaces};
 use kern::sock::{self, Kind};
@@ -134,7 +134,7 @@ fn wait_to_be_asked(config: &Config, line: &OwnedFd, places: (&Path, &[PathBuf])
         Forked::Parent(maker) => maker.pid,
     };
     drop((tree, agents));
-    serve::start("maker", move || reap(maker))?;
+    threads::start("maker", move || reap(maker))?;
     serve::serve(config, Connection::adopt(fuse), proc, (front, node), line)
 }
 

@@ -3,6 +3,7 @@
 use super::attributes::Attributes;
 use super::contents::Contents;
 use super::names::Names;
+use super::objects::Objects;
 use crate::fuse::{
     name, notice, op, opened, take, BatchForgetIn, EntryOut, FlushIn, ForgetOne, GetxattrIn, InvalInode, LockIn,
     OpenIn, OpenOut, ReleaseIn, LK_FLOCK,
@@ -34,6 +35,7 @@ pub(super) struct Grants {
     attributes: Attributes,
     contents: Contents,
     pub(super) names: Names,
+    pub(super) objects: Objects,
     /// Files of which parts were locked, so that the front end must know when they are closed.
     locked: HashSet<u64>,
 }
@@ -47,9 +49,10 @@ pub(super) struct Kept<'a> {
     pub(super) content: Option<Vec<u8>>,
 }
 
-/// Is it a notice after which the kernel has nothing of a file's content?
-pub(super) fn calls_content_back(code: i32, body: &[u8]) -> bool {
-    code == notice::INVAL_INODE && take::<InvalInode>(body).is_ok_and(|(told, _)| told.offset >= 0)
+/// The file, if it is a notice after which the kernel has nothing of its content.
+pub(super) fn calls_content_back(code: i32, body: &[u8]) -> Option<u64> {
+    let (told, _) = take::<InvalInode>(body).ok().filter(|_| code == notice::INVAL_INODE)?;
+    (told.offset >= 0).then_some(told.node)
 }
 
 /// Is it a file that is closed, without a lock of flock(2) going with it?
@@ -180,6 +183,7 @@ impl Grants {
         if told.offset >= 0 {
             self.open.remove(&told.node);
             self.contents.forget(told.node);
+            self.objects.forget(told.node);
         }
     }
 
@@ -221,6 +225,7 @@ impl Grants {
         self.plain.remove(&node);
         self.attributes.forget(node);
         self.contents.forget(node);
+        self.objects.forget(node);
         self.names.forget(node);
         self.locked.remove(&node);
     }

@@ -4,15 +4,18 @@
 
 mod asked;
 mod attributes;
+mod bring;
 mod contents;
 mod grants;
 mod groups;
 mod mount;
 mod names;
+mod objects;
 mod paths;
 mod pending;
 mod readahead;
 mod serve;
+mod threads;
 
 pub use asked::{ask, told, Asked, Told};
 pub use mount::{build, MOUNTED, NAMESPACE};
@@ -22,6 +25,7 @@ use kern::ns::{self, Child, Forked, Namespaces};
 use kern::sock::{self, Kind};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::time::Duration;
 use tracing::warn;
 use vocab::{Fault, NodeId, Result};
@@ -36,6 +40,16 @@ pub struct Config {
     pub key: [u8; 32],
     /// How long it may be without the front end before it gives up.
     pub patience: Duration,
+    /// None: contents of files are kept in the kernel's memory alone.
+    pub store: Option<Disk>,
+}
+
+/// Where contents of files are kept, and how much of them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Disk {
+    pub directory: PathBuf,
+    /// Bytes.
+    pub most: u64,
 }
 
 /// Starts the process; its end is the end of every file of the view. The descriptor is for the agent ([`build`]).

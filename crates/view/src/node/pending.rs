@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 /// A request as it is said to the front end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Asked {
+    /// 0: of this process's own.
     pub(super) unique: u64,
     pub(super) groups: Vec<u32>,
     pub(super) request: Vec<u8>,
@@ -24,7 +25,7 @@ impl Pending {
     /// A new request; its number.
     pub(super) fn add(&mut self, asked: Asked) -> u64 {
         self.last += 1;
-        if !asked.silent {
+        if !asked.silent && asked.unique != 0 {
             self.numbers.insert(asked.unique, self.last);
         }
         self.asked.insert(self.last, asked);

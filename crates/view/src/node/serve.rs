@@ -1,10 +1,12 @@
 //! Passes requests of this machine's kernel on to the front end, and answers and notices back.
 
+use super::bring::Bring;
 use super::grants::{self, Grants, Kept};
 use super::groups::Groups;
 use super::pending::{Asked, Pending};
 use super::readahead::Readahead;
-use super::{paths, Config};
+use super::threads::start;
+use super::{paths, Config, Disk};
 use crate::fuse::{name, notice, op, take, BatchForgetIn, ForgetOne, InitIn, InitOut};
 use crate::line::{lock, Line};
 use kern::clock::monotonic_us;
@@ -18,10 +20,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use store::Store;
 use tracing::{info, warn};
 use vocab::errno::{EAGAIN, EINTR};
 use vocab::{Fault, NodeId, Result};
-use wire::view::{ToNode, ToServer, MOST, SESSION, VERSION};
+use wire::view::{Stored, ToNode, ToServer, MOST, SESSION, VERSION};
 use zerocopy::IntoBytes;
 
 /// Threads that take requests from the kernel.
@@ -84,17 +87,18 @@ const BY_GROUPS: [u32; 21] = [
     op::STATFS,
 ];
 
-struct Node {
-    fuse: Connection,
+pub(super) struct Node {
+    pub(super) fuse: Connection,
     /// As [`Groups`] has it.
     proc: OwnedFd,
     groups: Mutex<Groups>,
     pending: Mutex<Pending>,
-    grants: Mutex<Grants>,
+    pub(super) grants: Mutex<Grants>,
     line: Mutex<Option<Arc<Line>>>,
     readahead: Readahead,
     /// Requests that were answered here.
-    own: AtomicU64,
+    pub(super) own: AtomicU64,
+    pub(super) bring: Bring,
 }
 
 /// A notice for the kernel.
@@ -125,6 +129,7 @@ pub(super) fn serve(
         line: Mutex::default(),
         readahead: Readahead::default(),
         own: AtomicU64::new(0),
+        bring: Bring::new(config.key, config.store.as_ref().and_then(open)),
     });
     for _ in 0..READERS {
         let served = served.clone();
@@ -146,7 +151,7 @@ pub(super) fn serve(
     let mut lost = Instant::now();
     let mut resumes = false;
     loop {
-        match dial(config, front, (&session, node, resumes)) {
+        match dial(config, front, (&session, node, resumes), served.bring.port) {
             Ok(line) => {
                 resumes = true;
                 if let Some(ready) = ready.take() {
@@ -168,18 +173,24 @@ pub(super) fn serve(
     }
 }
 
-pub(super) fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
-    let thread = std::thread::Builder::new().name(name.into()).spawn(run);
-    thread.map(drop).map_err(|e| Fault::io(&e, format!("start the thread {name}")))
+/// What is kept on the disk, if anything can be.
+fn open(disk: &Disk) -> Option<Store> {
+    let store = Store::open(&disk.directory, disk.most);
+    store.inspect_err(|fault| info!(%fault, "view: contents of files are not kept")).ok()
 }
 
-fn dial(config: &Config, front: SocketAddr, (session, node, resumes): (&[u8], NodeId, bool)) -> Result<Line> {
+fn dial(
+    config: &Config,
+    front: SocketAddr,
+    (session, node, resumes): (&[u8], NodeId, bool),
+    port: u16,
+) -> Result<Line> {
     let until = Instant::now() + DIAL;
     let fd = sock::tcp_connect(front, monotonic_us() + DIAL.as_micros() as u64)?;
     sock::tcp_tune(fd.as_fd(), (config.patience.as_millis() as u32).max(1000))?;
     Preamble::View.send(fd.as_fd())?;
     let line = Line::begin(Secure::control_dialler(fd, &config.key)?, until)?;
-    line.send(&ToServer::Hello { version: VERSION, session: session.to_vec().into(), node, resumes })?;
+    line.send(&ToServer::Hello { version: VERSION, session: session.to_vec().into(), node, resumes, port })?;
     match line.receive()? {
         ToNode::Welcome(_) => Ok(line),
         // The front end has given up what was there before.
@@ -190,7 +201,7 @@ fn dial(config: &Config, front: SocketAddr, (session, node, resumes): (&[u8], No
 
 impl Node {
     /// Until the connection ends; why.
-    fn pass_on(&self, line: &Arc<Line>, names: &Sender<Told>, contents: &Sender<Told>) -> Fault {
+    fn pass_on(self: &Arc<Self>, line: &Arc<Line>, names: &Sender<Told>, contents: &Sender<Told>) -> Fault {
         let asked = {
             // What comes from now on is sent by who takes it from the kernel.
             let mut current = lock(&self.line);
@@ -204,11 +215,11 @@ impl Node {
         });
         let fault = again.err().unwrap_or_else(|| loop {
             match line.receive() {
-                Ok(ToNode::Answer { number, errno, data, keeps, long, attributes, content, silent, plain }) => {
+                Ok(ToNode::Answer { number, errno, data, keeps, long, attributes, content, silent, plain, stored }) => {
                     silent.into_iter().for_each(|number| drop(lock(&self.pending).answered(number)));
                     let (attributes, content) = (attributes.map(Into::into), content.map(Into::into));
                     let kept = Kept { data: &data, long, attributes, content };
-                    self.answer(number, errno, kept, keeps, plain);
+                    self.answer(number, errno, kept, keeps, (plain, stored));
                 }
                 Ok(ToNode::Ahead { directory, whole, names, plain }) => {
                     lock(&self.grants).plain(plain);
@@ -217,6 +228,9 @@ impl Node {
                 }
                 Ok(ToNode::Notice { number, code, body }) => {
                     lock(&self.grants).told(code, &body);
+                    if let Some(node) = grants::calls_content_back(code, &body) {
+                        self.call_off(node);
+                    }
                     self.forget();
                     let to = if code == notice::INVAL_ENTRY { names } else { contents };
                     // The threads live as long as the process.
@@ -231,15 +245,29 @@ impl Node {
         fault
     }
 
-    fn answer(&self, number: u64, errno: i32, kept: Kept<'_>, keeps: bool, plain: Vec<u64>) {
+    fn answer(
+        self: &Arc<Self>,
+        number: u64,
+        errno: i32,
+        kept: Kept<'_>,
+        keeps: bool,
+        (plain, stored): (Vec<u64>, Option<Stored>),
+    ) {
         let Some(asked) = lock(&self.pending).answered(number) else { return };
         let data = kept.data;
+        if asked.unique == 0 {
+            return self.bring.came(number, (errno, data.to_vec()));
+        }
         if let Ok((header, body)) = raw::split(&asked.request) {
             let mut grants = lock(&self.grants);
             grants.passed(&header, body);
             grants.plain(plain);
             if keeps {
                 grants.keep(&header, body, kept);
+                drop(grants);
+                if let Some(stored) = stored {
+                    self.opened(header.node, &stored);
+                }
             }
         }
         self.fuse.answer(asked.unique, errno, data);
@@ -262,7 +290,7 @@ impl Node {
         while let Ok(first) = notices.recv() {
             let mut numbers = Vec::new();
             for Told { number, code, body } in std::iter::once(first).chain(notices.try_iter().take(NOTED_MOST)) {
-                let alone = grants::calls_content_back(code, &body);
+                let alone = grants::calls_content_back(code, &body).is_some();
                 if alone {
                     self.note(&mut numbers);
                 }
@@ -285,7 +313,7 @@ impl Node {
         }
     }
 
-    fn take_requests(&self) {
+    fn take_requests(self: &Arc<Self>) {
         let mut room = vec![0; ROOM];
         loop {
             let length = match self.fuse.next(&mut room) {
@@ -301,11 +329,12 @@ impl Node {
         }
     }
 
-    fn take(&self, header: &Header, body: &[u8], request: &[u8]) {
+    fn take(self: &Arc<Self>, header: &Header, body: &[u8], request: &[u8]) {
         match header.opcode {
             op::INIT => self.begin(header.unique, body),
             op::DESTROY => {}
             op::INTERRUPT => self.interrupt(header.unique, body, request),
+            op::READ if self.read_kept(header, body, request) => {}
             opcode => {
                 {
                     // The kernel has the answer before a notice that makes it void is passed on.
@@ -338,11 +367,24 @@ impl Node {
         }
     }
 
-    fn ask(&self, asked: Asked, path: Option<Vec<u8>>) {
+    /// Says something that need not come.
+    pub(super) fn say(&self, message: &ToServer) {
+        let line = lock(&self.line).clone();
+        let _lost = line.map(|line| line.send(message));
+    }
+
+    pub(super) fn ask(&self, asked: Asked, path: Option<Vec<u8>>) {
+        self.ask_noting(asked, path, |_| ());
+    }
+
+    /// The same; `note` hears its number before there can be an answer.
+    pub(super) fn ask_noting(&self, asked: Asked, path: Option<Vec<u8>>, note: impl FnOnce(u64)) {
         let Asked { groups, request, silent, .. } = asked.clone();
         let (number, done) = {
             let mut pending = lock(&self.pending);
-            (pending.add(asked), pending.done())
+            let number = pending.add(asked);
+            note(number);
+            (number, pending.done())
         };
         let line = lock(&self.line).clone();
         if let Some(line) = line {
@@ -363,6 +405,10 @@ impl Node {
     /// A signal has come for who waits for an answer.
     fn interrupt(&self, unique: u64, body: &[u8], request: &[u8]) {
         let Ok((of, _)) = take::<u64>(body) else { return };
+        if let Some(asked) = self.bring.called_away(of) {
+            // The front end answers it soon.
+            self.ask(asked, None);
+        }
         let reachable = lock(&self.line).is_some();
         let known = lock(&self.pending).number(of);
         match (known, reachable) {

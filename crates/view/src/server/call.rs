@@ -13,6 +13,7 @@ use rustix::fs::OFlags;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use vocab::errno::{EBADF, EIO, ENOSYS};
+use wire::view::Stored;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Seconds for which a node's kernel may keep what it will be told of when it changes.
@@ -71,6 +72,7 @@ pub(crate) struct Reply {
 pub(crate) struct Opened {
     pub(crate) attributes: Option<AttrOut>,
     pub(crate) content: Option<Vec<u8>>,
+    pub(crate) stored: Option<Stored>,
 }
 
 impl Reply {
@@ -123,12 +125,10 @@ impl Reply {
 
     fn said(self) -> Said {
         let opened = self.opened.filter(|_| self.keeps);
-        let (attributes, content) = match opened {
-            Some(Opened { attributes, content }) => (attributes.map(|known| known.as_bytes().to_vec()), content),
-            None => (None, None),
-        };
+        let Opened { attributes, content, stored } = opened.unwrap_or_default();
+        let attributes = attributes.map(|known| known.as_bytes().to_vec());
         let (keeps, long) = (self.keeps, self.keeps && self.long);
-        Said { errno: self.errno, data: self.data, keeps, long, attributes, content, plain: Vec::new() }
+        Said { errno: self.errno, data: self.data, keeps, long, attributes, content, stored, plain: Vec::new() }
     }
 
     /// Nobody may keep it.
@@ -258,8 +258,9 @@ impl Call<'_> {
 
     /// An answer after a change in this directory, as of so many changes, whose attributes go with it. The thread acts as root.
     pub(crate) fn of_directory(&self, directory: &Arc<Inode>, changes: u64, reply: Reply) -> Reply {
-        let opened =
-            self.attributes_to_keep(directory).map(|attributes| Opened { attributes: Some(attributes), content: None });
+        let opened = self
+            .attributes_to_keep(directory)
+            .map(|attributes| Opened { attributes: Some(attributes), ..Opened::default() });
         Reply { keeps: opened.is_some(), opened, as_of: Some((directory.clone(), changes)), ..reply }
     }
 

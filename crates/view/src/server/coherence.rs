@@ -6,6 +6,7 @@
 
 use super::counts::add;
 use super::inodes::{Inode, Inodes, Listing, State, Who};
+use super::objects::Objects;
 use super::session::Session;
 use crate::fuse::{notice, InvalEntry, InvalInode};
 use crate::line::lock;
@@ -23,6 +24,7 @@ use zerocopy::IntoBytes;
 /// Sessions by number, and the leases that there are.
 pub(crate) struct Coherence {
     pub(crate) inodes: Inodes,
+    pub(crate) objects: Objects,
     sessions: Mutex<HashMap<Who, Arc<Session>>>,
     leases: Mutex<HashMap<RawFd, Weak<Inode>>>,
     /// A node has so long to let go of what it keeps; after that it is lost.
@@ -37,7 +39,13 @@ type Told = (Arc<Session>, u64);
 
 impl Coherence {
     pub(crate) fn new(inodes: Inodes, patience: Duration) -> Coherence {
-        Coherence { inodes, sessions: Mutex::default(), leases: Mutex::default(), patience }
+        Coherence {
+            inodes,
+            objects: Objects::default(),
+            sessions: Mutex::default(),
+            leases: Mutex::default(),
+            patience,
+        }
     }
 
     pub(crate) fn join(&self, session: &Arc<Session>) {
@@ -47,6 +55,7 @@ impl Coherence {
     /// A node knows nothing any more, and has nothing open or locked.
     pub(crate) fn leave(&self, session: &Session) {
         lock(&self.sessions).remove(&session.who);
+        self.objects.leave(session.who);
         session.close_all();
         for inode in self.inodes.all() {
             let dropped: Vec<_> = {
@@ -75,6 +84,12 @@ impl Coherence {
     fn sessions(&self, all: impl IntoIterator<Item = Who>) -> Vec<Arc<Session>> {
         let sessions = lock(&self.sessions);
         all.into_iter().filter_map(|who| sessions.get(&who).cloned()).collect()
+    }
+
+    /// Where these nodes are asked for contents.
+    pub(crate) fn addresses(&self, all: Vec<Who>) -> Vec<String> {
+        let addresses = self.sessions(all).into_iter().filter_map(|session| session.contents);
+        addresses.map(|address| address.to_string()).collect()
     }
 
     /// May `who` keep pages of this file? If so, whether it may go on with those that it has.

@@ -16,6 +16,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use vocab::errno::{EACCES, EAGAIN, EINVAL, EIO};
+use wire::view::Stored;
 use zerocopy::IntoBytes;
 
 /// In the flags of open for execve(2) (linux: __FMODE_EXEC): who may execute a file need not be allowed to read it.
@@ -24,7 +25,7 @@ const FOR_EXEC: u32 = 0x20;
 const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
 /// Bytes of a file whose content goes with the answer to OPEN, at most.
-const SMALL: u64 = 256 * 1024;
+pub(crate) const SMALL: u64 = 256 * 1024;
 
 /// What of a program's flags is for the front end too: how its bytes are written. The rest, O_DIRECT say, is for the node's kernel.
 fn flags(given: u32) -> OFlags {
@@ -81,7 +82,18 @@ impl Call<'_> {
                 content = Some(room);
             }
         }
-        Some(Opened { attributes: Some(self.attributes_to_keep(inode)?), content })
+        let stored = self.stored(inode, &stat);
+        Some(Opened { attributes: Some(self.attributes_to_keep(inode)?), content, stored })
+    }
+
+    /// What the content of a file on which there is a lease is known by, for a node that keeps contents.
+    fn stored(&self, inode: &Arc<Inode>, stat: &rustix::fs::Stat) -> Option<Stored> {
+        self.session.keeps_contents().then_some(())?;
+        let lease = lock(&inode.state).lease.clone()?;
+        let objects = &self.coherence.objects;
+        let content = objects.content(inode, stat, &lease)?;
+        let sources = self.coherence.addresses(objects.join(content.name(), self.session.who));
+        Some(Stored { size: content.size(), sums: content.sums().into(), sources })
     }
 
     /// Who may execute it is served as root would be.

@@ -14,6 +14,8 @@ pub(crate) struct Counts {
     pub(crate) ahead: AtomicU64,
     pub(crate) notices: AtomicU64,
     pub(crate) recalls: AtomicU64,
+    /// As [`wire::view::ToServer::Kept`] has it: bytes, from its disk, from other nodes.
+    pub(crate) kept: [AtomicU64; 3],
 }
 
 impl Default for Counts {
@@ -27,6 +29,7 @@ impl Default for Counts {
             ahead: zero(),
             notices: zero(),
             recalls: zero(),
+            kept: std::array::from_fn(|_| zero()),
         }
     }
 }
@@ -40,6 +43,10 @@ impl Counts {
         if let Some(kind) = self.kinds.get(opcode as usize) {
             add(kind, 1);
         }
+    }
+
+    pub(crate) fn keeps(&self, kept: [u64; 3]) {
+        self.kept.iter().zip(kept).for_each(|(counter, count)| counter.store(count, Ordering::Relaxed));
     }
 
     /// Requests by operation, those that were made.

@@ -12,6 +12,7 @@ mod directories;
 mod inodes;
 mod locks;
 mod names;
+mod objects;
 mod restrict;
 mod session;
 mod status;
@@ -37,6 +38,7 @@ use kern::{pidfd, sock};
 use link::Secure;
 use session::{Said, Session};
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -198,12 +200,13 @@ impl Server {
     fn greet(self: &Arc<Self>, fd: OwnedFd) -> Result<()> {
         kern::sys::set_nonblocking(fd.as_fd(), true)?;
         sock::tcp_tune(fd.as_fd(), (self.config.patience.as_millis() as u32).max(1000))?;
+        let from = sock::peer_address(fd.as_fd())?;
         let stranger = self.strangers.enter(&fd)?;
         let begun = Secure::control_taker(fd, &self.config.key)
             .and_then(|secure| Line::begin(secure, Instant::now() + GREETING));
         self.strangers.leave(stranger);
         let line = Arc::new(begun?);
-        let ToServer::Hello { version, session, node, resumes } = line.receive()? else {
+        let ToServer::Hello { version, session, node, resumes, port } = line.receive()? else {
             return Err(Fault::wire("a node must begin with Hello"));
         };
         let refuse = |fault: Fault| {
@@ -216,7 +219,8 @@ impl Server {
         let Ok(name) = <[u8; SESSION]>::try_from(session.as_slice()) else {
             return refuse(Fault::wire("a session's name has 16 bytes"));
         };
-        let Some(session) = self.session(name, node, resumes) else {
+        let contents = (port != 0).then(|| SocketAddr::new(from.ip(), port));
+        let Some(session) = self.session(name, (node, contents), resumes) else {
             return refuse(Fault::gone("go on with a view: the node was lost too long"));
         };
         info!(%node, resumes, "view: a node");
@@ -238,7 +242,12 @@ impl Server {
     }
 
     /// The one that is to go on, or a new one in the place of what this node had before.
-    fn session(&self, name: [u8; SESSION], node: NodeId, resumes: bool) -> Option<Arc<Session>> {
+    fn session(
+        &self,
+        name: [u8; SESSION],
+        (node, contents): (NodeId, Option<SocketAddr>),
+        resumes: bool,
+    ) -> Option<Arc<Session>> {
         let mut sessions = lock(&self.sessions);
         if resumes {
             // One that has lost what it had is none to go on with: what runs on the node has to end.
@@ -248,7 +257,7 @@ impl Server {
             sessions.by_name.iter().filter(|(_, one)| one.node == node).map(|(name, _)| *name).collect();
         let before: Vec<_> = before.iter().filter_map(|name| sessions.by_name.remove(name)).collect();
         sessions.last += 1;
-        let new = Arc::new(Session::new(sessions.last, node));
+        let new = Arc::new(Session::new(sessions.last, node, contents));
         sessions.by_name.insert(name, new.clone());
         drop(sessions);
         before.iter().for_each(|session| self.coherence.leave(session));
@@ -281,6 +290,9 @@ impl Server {
                         let path = path.map(Into::into).unwrap_or_default();
                         self.serve(session, &mut acting, (number, groups, path, silent), request.into());
                     }
+                }
+                Ok(ToServer::Kept { bytes, from_disk, from_nodes }) => {
+                    session.counts.keeps([bytes, from_disk, from_nodes]);
                 }
                 Ok(ToServer::Noted(one, others)) => session.noted(one, &others),
                 Ok(ToServer::Hello { .. }) => line.close(),

@@ -66,7 +66,7 @@ impl Call<'_> {
                 self.send_path(&directory, &entry.inode, link.as_deref());
                 let ahead = Some(directory.clone());
                 let as_of = Some((directory, changes));
-                let opened = link.map(|link| Opened { attributes: None, content: Some(link) });
+                let opened = link.map(|link| Opened { content: Some(link), ..Opened::default() });
                 Ok(Reply { as_of, ahead, keeps: opened.is_some(), opened, ..entry.reply() })
             }
             Err(ENOENT) => {

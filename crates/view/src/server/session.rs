@@ -7,12 +7,13 @@ use crate::line::{lock, Line};
 use kern::acting::Waiter;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vocab::errno::{EBADF, ENFILE, ESTALE};
 use vocab::NodeId;
-use wire::view::ToNode;
+use wire::view::{Stored, ToNode};
 
 /// So many answers that nobody waits for are kept back.
 const SILENT_MOST: usize = 64;
@@ -50,6 +51,7 @@ pub(crate) struct Said {
     pub(crate) long: bool,
     pub(crate) attributes: Option<Vec<u8>>,
     pub(crate) content: Option<Vec<u8>>,
+    pub(crate) stored: Option<Stored>,
     pub(crate) plain: Vec<u64>,
 }
 
@@ -86,6 +88,8 @@ struct Open {
 pub(crate) struct Session {
     pub(crate) who: Who,
     pub(crate) node: NodeId,
+    /// Where other nodes ask it for contents that it keeps.
+    pub(crate) contents: Option<SocketAddr>,
     pub(crate) counts: Counts,
     line: Mutex<Option<Arc<Line>>>,
     answers: Mutex<HashMap<u64, Option<Kept>>>,
@@ -102,10 +106,11 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(who: Who, node: NodeId) -> Session {
+    pub(crate) fn new(who: Who, node: NodeId, contents: Option<SocketAddr>) -> Session {
         Session {
             who,
             node,
+            contents,
             counts: Counts::default(),
             line: Mutex::default(),
             answers: Mutex::default(),
@@ -117,6 +122,11 @@ impl Session {
             corked: AtomicBool::new(false),
             lost: Mutex::default(),
         }
+    }
+
+    /// Does the node keep contents on its disk?
+    pub(crate) fn keeps_contents(&self) -> bool {
+        self.contents.is_some()
     }
 
     /// Goes on over this connection. What the node may not have heard is said again.
@@ -324,9 +334,9 @@ impl Session {
 }
 
 fn answer(number: u64, said: Said, silent: Vec<u64>) -> ToNode {
-    let Said { errno, data, keeps, long, attributes, content, plain } = said;
+    let Said { errno, data, keeps, long, attributes, content, stored, plain } = said;
     let (attributes, content) = (attributes.map(Into::into), content.map(Into::into));
-    ToNode::Answer { number, errno, data: data.into(), keeps, long, attributes, content, silent, plain }
+    ToNode::Answer { number, errno, data: data.into(), keeps, long, attributes, content, silent, plain, stored }
 }
 
 fn notice(number: u64, code: i32, body: &[u8]) -> ToNode {

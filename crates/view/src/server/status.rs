@@ -33,6 +33,7 @@ impl Coherence {
             let (files, contents) = kept.get(&session.who).copied().unwrap_or_default();
             let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
             let counts = &session.counts;
+            let [on_disk, from_disk, from_nodes] = [0, 1, 2].map(|at| count(&counts.kept[at]));
             nodes.push(NodeStatus {
                 node: session.node,
                 connected,
@@ -46,6 +47,9 @@ impl Coherence {
                 ahead: count(&counts.ahead),
                 notices: count(&counts.notices),
                 recalls: count(&counts.recalls),
+                kept: on_disk,
+                from_disk,
+                from_nodes,
             });
         }
         nodes.sort_by_key(|one| one.node);
