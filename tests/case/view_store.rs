@@ -22,6 +22,16 @@ status = json.loads(subprocess.run(['shoal', 'view', '--json'], stdout=subproces
 print(sum(node['read'] for node in status['nodes']))
 ";
 
+/// A program that has a file open from before it changes.
+const HOLDS: &str = r"import hashlib, os, time
+f = open('held', 'rb', buffering=0)
+f.read()
+open('ready', 'w')
+while not os.path.exists('changed'): time.sleep(0.02)
+f.seek(0)
+print(hashlib.sha256(f.read()).hexdigest())
+";
+
 fn read(s: &Sandbox, cd: &str) -> Res<u64> {
     let text = s.ok(&format!("{cd} python3 read.py"))?;
     text.trim().parse().map_err(|_| format!("{text:?} is no number of bytes"))
@@ -112,6 +122,14 @@ fn view_store_is_never_wrong(place: &Place) -> Res<End> {
             s.ok(&format!("{cd} {change}"))?;
             is_seen(s, cd, "0-1", "one")?;
         }
+        written(name, "holds.py", HOLDS)?;
+        s.ok(&format!("{cd} cp one held"))?;
+        is_seen(s, cd, "0", "held")?;
+        let holds_it = s.start(&format!("{cd} shoal run -n 0 -- python3 holds.py"));
+        s.until(&format!("{cd} test -e ready"))?;
+        s.ok(&format!("{cd} printf x | dd of=held bs=1 seek=4000000 conv=notrunc status=none; touch changed"))?;
+        let sum = s.ok(&format!("{cd} sha256sum <held | cut -d' ' -f1"))?;
+        same("who had it open", holds_it.end()?.out.trim().to_owned(), sum.trim().to_owned())?;
         for node in ["n0", "n1"] {
             let damaged = damage(&format!("/proc/{}/root/run/shoal/store", s.machine(node)?))?;
             holds(&format!("{damaged} contents were damaged on {node}"), damaged > 0)?;
