@@ -72,6 +72,7 @@ mod uncarried;
 mod users;
 mod view;
 mod view_caches;
+mod view_mounts;
 mod view_spaces;
 mod view_store;
 mod watching;
@@ -157,6 +158,7 @@ const OTHERS: &[&[Scene]] = &[
     launchers::SCENES,
     view::SCENES,
     view_caches::SCENES,
+    view_mounts::SCENES,
     view_store::SCENES,
     view_spaces::SCENES,
     slurm::SCENES,

@@ -29,6 +29,7 @@ pub mod lock;
 pub mod machine;
 pub mod missing;
 pub mod mount;
+pub mod mounts;
 pub mod netlink;
 pub mod newborn;
 pub mod ns;

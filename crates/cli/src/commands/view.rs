@@ -5,8 +5,9 @@ use crate::print;
 use clap::Args;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use vocab::Result;
+use vocab::{Fault, Result};
 use wire::view::NodeStatus;
 
 /// Show what the nodes with a view of the front end's files ask for and keep; as root, on the front end
@@ -15,6 +16,9 @@ pub(crate) struct View {
     /// Print a JSON object
     #[arg(long)]
     json: bool,
+    /// Have the nodes let go of the file system that is mounted at DIR, which can be unmounted then unless programs there use it
+    #[arg(long, value_name = "DIR", conflicts_with = "json")]
+    let_go: Option<PathBuf>,
     #[command(flatten)]
     daemon: Daemon,
 }
@@ -50,6 +54,13 @@ struct Whole {
 
 impl View {
     pub(crate) fn run(self) -> Result<ExitCode> {
+        if let Some(at) = &self.let_go {
+            let at = kern::mount::directory(at)?;
+            return match ::view::server::let_go(&self.daemon.beside(""), &at)? {
+                0 => Ok(ExitCode::SUCCESS),
+                left => Err(Fault::refused(format!("{left} files of {} are in use on nodes", at.display()))),
+            };
+        }
         let status = ::view::server::status(&self.daemon.beside(""))?;
         let rows: Vec<Row> = status.nodes.iter().map(row).collect();
         if self.json {

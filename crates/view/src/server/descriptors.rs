@@ -66,6 +66,11 @@ impl Descriptors {
         Some(opened)
     }
 
+    /// Lets go of file systems of which no file is known.
+    pub(crate) fn prune(&self) {
+        lock(&self.systems).retain(|_, file| Arc::strong_count(file) > 1);
+    }
+
     /// It counts from now on.
     pub(crate) fn count(&self, slot: &Arc<Slot>) {
         if slot.again.is_none() {

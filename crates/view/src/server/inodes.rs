@@ -154,6 +154,17 @@ impl Inodes {
         lock(&self.tables).by_id.get(&id).cloned().ok_or(ESTALE)
     }
 
+    /// The file of this device and number, if nodes know it.
+    pub(crate) fn known(&self, key: (u64, u64)) -> Option<Arc<Inode>> {
+        let tables = lock(&self.tables);
+        tables.by_key.get(&key).and_then(|id| tables.by_id.get(id)).cloned()
+    }
+
+    /// Lets go of file systems of which nodes know no file.
+    pub(crate) fn prune(&self) {
+        self.descriptors.prune();
+    }
+
     /// So many leases at most on files that nodes do not read; each has a descriptor.
     pub(crate) fn most_leases(&self) -> usize {
         descriptors::most() / 4

@@ -11,6 +11,7 @@ mod descriptors;
 mod directories;
 mod inodes;
 mod locks;
+mod mounts;
 mod names;
 mod objects;
 mod restrict;
@@ -38,8 +39,10 @@ use kern::{pidfd, sock};
 use link::Secure;
 use session::{Said, Session};
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -59,8 +62,14 @@ const CONNECTION: u8 = b'v';
 const DAEMON: u8 = b'd';
 /// Anybody of root's asks with this one for what nodes have asked, and is answered there.
 const STATUS: u8 = b's';
+/// And with this one and a path behind it for nodes to let go of the file system there; the answer is how many files they still know of it, as text.
+const LET_GO: u8 = b'l';
 /// Before a server that has ended is started again, in milliseconds.
 const PAUSE_MS: i32 = 200;
+/// Bytes of a word and a path.
+const PATH_MOST: usize = 4096;
+/// A server answers within this.
+const ANSWER_MS: i32 = 10_000;
 /// Notes of the kernel and of threads: their stacks are small.
 const STACK: usize = 512 * 1024;
 
@@ -139,6 +148,8 @@ fn serve(config: Config) -> Result<()> {
         let coherence = coherence.clone();
         spawn("attributes", move || coherence.watch(&files))?;
     }
+    let of_mounts = coherence.clone();
+    spawn("mounts", move || of_mounts.watch_mounts())?;
     spawn("leases", move || coherence.let_go(&breaks))?;
     let of_lost = server.clone();
     spawn("lost", move || of_lost.end_lost())?;
@@ -176,8 +187,9 @@ impl Server {
     /// The daemon hands a node's connection over; or a new one says that it is there, which is returned.
     fn handed(self: &Arc<Self>, from: &OwnedFd) -> Result<Option<OwnedFd>> {
         let _ = poll(&[(from.as_fd(), Ready::READ)], PAUSE_MS);
-        let mut byte = [0];
-        let Some(received) = sock::receive_with(from.as_fd(), &mut byte)? else { return Ok(None) };
+        let mut said = [0; PATH_MOST];
+        let Some(received) = sock::receive_with(from.as_fd(), &mut said)? else { return Ok(None) };
+        let Some((word, rest)) = said[..received.bytes].split_first() else { return Ok(None) };
         for fd in received.descriptors {
             let server = self.clone();
             spawn("greeting", move || {
@@ -186,7 +198,17 @@ impl Server {
                 }
             })?;
         }
-        match byte[0] {
+        match *word {
+            LET_GO => {
+                let (coherence, at) = (self.coherence.clone(), PathBuf::from(OsStr::from_bytes(rest)));
+                let to = from.try_clone().map_err(|e| Fault::io(&e, "answer a command"))?;
+                spawn("let go", move || {
+                    let left = coherence.let_go_of(&at).to_string();
+                    // Who has asked may have gone.
+                    let _ = sock::send(to.as_fd(), left.as_bytes());
+                })?;
+                Ok(None)
+            }
             STATUS => {
                 let status = self.coherence.status();
                 status::say(from, &status)?;
@@ -366,6 +388,25 @@ pub fn hand_over(run_dir: &std::path::Path, connection: &OwnedFd) -> Result<()> 
 pub fn take_over(run_dir: &std::path::Path) -> bool {
     let to = sock::unix_connect(&run_dir.join(SOCKET), 0);
     to.and_then(|to| sock::send_with(to.as_fd(), &[DAEMON], &[])).is_ok()
+}
+
+/// Has nodes let go of the file system that is mounted at this path of the front end; how many of its files they know all the same, since they are in use there.
+///
+/// # Errors
+/// When nobody serves there, or who asks is not root; `Refused` for a path that is too long.
+pub fn let_go(run_dir: &std::path::Path, at: &std::path::Path) -> Result<u64> {
+    let said = [&[LET_GO], at.as_os_str().as_bytes()].concat();
+    if said.len() > PATH_MOST {
+        return Err(Fault::refused(format!("a path of {} bytes", said.len() - 1)));
+    }
+    let to = sock::unix_connect(&run_dir.join(SOCKET), 0)?;
+    sock::send(to.as_fd(), &said).map_err(|errno| Fault::sys(errno, "ask the server of files"))?;
+    let _ = poll(&[(to.as_fd(), Ready::READ)], ANSWER_MS);
+    let mut answer = [0; 32];
+    let length =
+        kern::sys::read(to.as_fd(), &mut answer).map_err(|errno| Fault::sys(errno, "hear the server of files"))?;
+    let text = std::str::from_utf8(&answer[..length]).ok().and_then(|text| text.parse().ok());
+    text.ok_or_else(|| Fault::gone("the server of files does not answer"))
 }
 
 /// Of the server of this run directory: what nodes have asked for, and what they keep.
