@@ -9,6 +9,7 @@ use crate::lab::Res;
 pub(crate) const SCENES: &[Scene] = &[
     ("view_shows_nothing_stale", view_shows_nothing_stale),
     ("view_sees_other_names_of_a_file", view_sees_other_names_of_a_file),
+    ("view_sees_extended_attributes", view_sees_extended_attributes),
     ("view_asks_little", view_asks_little),
 ];
 
@@ -22,7 +23,7 @@ def state():
             st = os.lstat(path)
             one = [stat.S_IFMT(st.st_mode), oct(st.st_mode & 0o7777), st.st_nlink, st.st_mtime_ns]
             if stat.S_ISREG(st.st_mode):
-                one += [st.st_size, open(path).read(), sorted(os.listxattr(path))]
+                one += [st.st_size, open(path).read(), sorted((key, os.getxattr(path, key).hex()) for key in os.listxattr(path))]
             if stat.S_ISLNK(st.st_mode):
                 one += [os.readlink(path)]
             found[path] = one
@@ -124,6 +125,24 @@ fn view_shows_nothing_stale(place: &Place) -> Res<End> {
             let ran = s.sh(&format!("{cd} rm -rf t; mkdir t; cd t; python3 ../driver.py {seed} 150 2>&1"))?;
             same(&ran.text(), ran.out.trim(), "nothing stale")?;
         }
+        Ok(())
+    })
+}
+
+/// Extended attributes are there the first time that a node hears of a file, and capabilities of a program have the effect there that they can have.
+fn view_sees_extended_attributes(place: &Place) -> Res<End> {
+    with(place, "view_sees_extended_attributes", 1, |s, cd| {
+        let value = "python3 -c 'import os; print(os.getxattr(\"f\", \"user.a\").decode())'";
+        s.ok(&format!("{cd} chmod 755 .; echo one >f; python3 -c 'import os; os.setxattr(\"f\", \"user.a\", b\"v\")'"))?;
+        s.prints(&format!("{cd} shoal run -n 0 -- {value}"), "v")?;
+        // CAP_NET_RAW, version 2, effective.
+        let capability = "b\"\\x01\\0\\0\\x02\\0\\x20\" + bytes(14)";
+        let set = format!("import os; os.setxattr(\"reads\", \"security.capability\", {capability})");
+        s.ok(&format!("{cd} cp /bin/cat reads; python3 -c '{set}'"))?;
+        s.prints(
+            &format!("{cd} setpriv --reuid 1234 --clear-groups shoal run -n 0 -- ./reads /proc/self/status | grep CapEff"),
+            "CapEff:\t0000000000002000",
+        )?;
         Ok(())
     })
 }

@@ -115,7 +115,7 @@ impl Call<'_> {
             ..EntryOut::default()
         };
         let path = self.path(&inode)?;
-        let plain = inode.is_file() && rustix::fs::listxattr(path.text(), &mut [0u8; 0][..]) == Ok(0);
+        let plain = inode.is_file() && rustix::fs::listxattr_query(path.text()) == Ok(0);
         Ok(Entry { out, inode, changes, plain })
     }
 
