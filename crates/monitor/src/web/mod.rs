@@ -6,6 +6,7 @@
 mod api;
 mod doors;
 mod figures;
+mod files;
 mod http;
 pub mod token;
 mod watch;
@@ -162,7 +163,9 @@ impl Server {
             ("GET" | "HEAD", "/metrics") => {
                 let seen = self.watch.seen();
                 let samples = if seen.is_old() { Arc::default() } else { self.figures.of(&seen.view.nodes) };
-                Response::new(200, "text/plain; version=0.0.4; charset=utf-8", api::metrics(&seen, &samples))
+                let files = files::status(&self.settings.socket).map(|status| files::metrics(&status));
+                let text = api::metrics(&seen, &samples) + &files.unwrap_or_default();
+                Response::new(200, "text/plain; version=0.0.4; charset=utf-8", text)
             }
             ("POST", "/api/sign-in") => self.sign_in(request, here),
             ("POST", "/api/sign-out" | "/api/signal" | "/api/move") => match self.may_act(request) {
