@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(told, expected);
         assert_eq!(objects.join(name, 3), [1, 0], "once");
         objects.leave(1);
-        assert_eq!(objects.join(name, 9), [2, 0]);
+        assert_eq!(objects.join(name, 9), [3, 0]);
         assert_eq!(ancestors(100).collect::<Vec<_>>(), [49, 24, 11, 5, 2, 0]);
         (0..10).for_each(|who| objects.leave(who));
         assert!(lock(&objects.nodes).is_empty());
