@@ -36,6 +36,8 @@ pub(crate) struct Mode {
     /// What the program puts before its children.
     child: &'static str,
     nodes: Option<u32>,
+    /// The nodes have nothing of their own: what a program is made of, and what it does to files, is the front end's.
+    bare: bool,
     /// Busy loops for each processor.
     load: usize,
     /// So often a process is moved at random.
@@ -44,13 +46,17 @@ pub(crate) struct Mode {
     clocks: Option<&'static str>,
 }
 
+/// The directory of the tests is in /tmp, which a bare node would have of its own.
+const ALL_BUT_TMP: &[&str] = &["local = [\"/proc\", \"/sys\", \"/dev\", \"/run\"]"];
+
 pub(crate) const ALL: &[Mode] = &[
-    Mode { name: "bare", program: &[], child: "", nodes: None, load: 0, chaos: None, clocks: None },
+    Mode { name: "bare", program: &[], child: "", nodes: None, bare: false, load: 0, chaos: None, clocks: None },
     Mode {
         name: "node",
         program: &["shoal", "run", "-n", "0", "--"],
         child: "",
         nodes: Some(4),
+        bare: false,
         load: 0,
         chaos: None,
         clocks: None,
@@ -60,6 +66,7 @@ pub(crate) const ALL: &[Mode] = &[
         program: &[],
         child: "shoal run -n 0 --",
         nodes: Some(4),
+        bare: false,
         load: 0,
         chaos: None,
         clocks: None,
@@ -69,26 +76,57 @@ pub(crate) const ALL: &[Mode] = &[
         program: &["shoal", "run", "-n", "0", "--"],
         child: "shoal run -n 1 --",
         nodes: Some(4),
+        bare: false,
         load: 0,
         clocks: None,
         chaos: None,
     },
-    Mode { name: "restored", program: &["carry"], child: "", nodes: None, load: 0, chaos: None, clocks: None },
+    Mode {
+        name: "viewed",
+        program: &["shoal", "run", "-n", "0", "--"],
+        child: "shoal run -n 1 --",
+        nodes: Some(4),
+        bare: true,
+        load: 0,
+        clocks: None,
+        chaos: None,
+    },
+    Mode {
+        name: "restored",
+        program: &["carry"],
+        child: "",
+        nodes: None,
+        bare: false,
+        load: 0,
+        chaos: None,
+        clocks: None,
+    },
     Mode {
         name: "moved",
         program: &["move"],
         child: "",
         nodes: Some(4),
+        bare: false,
         load: 0,
         chaos: None,
         clocks: Some("foreign"),
     },
-    Mode { name: "busy", program: &["move"], child: "", nodes: Some(4), load: 2, chaos: None, clocks: Some("foreign") },
+    Mode {
+        name: "busy",
+        program: &["move"],
+        child: "",
+        nodes: Some(4),
+        bare: false,
+        load: 2,
+        chaos: None,
+        clocks: Some("foreign"),
+    },
     Mode {
         name: "lazily",
         program: &["move", "--lazy"],
         child: "",
         nodes: Some(4),
+        bare: false,
         load: 0,
         chaos: None,
         clocks: Some("foreign"),
@@ -98,6 +136,7 @@ pub(crate) const ALL: &[Mode] = &[
         program: &["shoal", "run", "-n", "0", "--"],
         child: "",
         nodes: Some(4),
+        bare: false,
         load: 2,
         clocks: None,
         chaos: None,
@@ -107,6 +146,7 @@ pub(crate) const ALL: &[Mode] = &[
         program: &["shoal", "run", "-n", "0", "--"],
         child: "",
         nodes: Some(4),
+        bare: false,
         load: 0,
         clocks: Some("foreign"),
         chaos: Some("20ms"),
@@ -249,6 +289,8 @@ impl Host {
             burners: self.mode.load * cores,
             chaos: self.mode.chaos,
             clocks: self.mode.clocks,
+            bare: self.mode.bare,
+            settings: if self.mode.bare { ALL_BUT_TMP } else { &[] },
             lost_after: (slower() > 1).then(|| LOST_AFTER * slower()),
             ..Plan::default()
         };

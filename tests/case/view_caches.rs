@@ -133,14 +133,18 @@ fn view_shows_nothing_stale(place: &Place) -> Res<End> {
 fn view_sees_extended_attributes(place: &Place) -> Res<End> {
     with(place, "view_sees_extended_attributes", 1, |s, cd| {
         let value = "python3 -c 'import os; print(os.getxattr(\"f\", \"user.a\").decode())'";
-        s.ok(&format!("{cd} chmod 755 .; echo one >f; python3 -c 'import os; os.setxattr(\"f\", \"user.a\", b\"v\")'"))?;
+        s.ok(&format!(
+            "{cd} chmod 755 .; echo one >f; python3 -c 'import os; os.setxattr(\"f\", \"user.a\", b\"v\")'"
+        ))?;
         s.prints(&format!("{cd} shoal run -n 0 -- {value}"), "v")?;
         // CAP_NET_RAW, version 2, effective.
         let capability = "b\"\\x01\\0\\0\\x02\\0\\x20\" + bytes(14)";
         let set = format!("import os; os.setxattr(\"reads\", \"security.capability\", {capability})");
         s.ok(&format!("{cd} cp /bin/cat reads; python3 -c '{set}'"))?;
         s.prints(
-            &format!("{cd} setpriv --reuid 1234 --clear-groups shoal run -n 0 -- ./reads /proc/self/status | grep CapEff"),
+            &format!(
+                "{cd} setpriv --reuid 1234 --clear-groups shoal run -n 0 -- ./reads /proc/self/status | grep CapEff"
+            ),
             "CapEff:\t0000000000002000",
         )?;
         Ok(())

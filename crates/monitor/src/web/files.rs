@@ -49,9 +49,9 @@ pub(super) fn metrics(status: &Status) -> String {
         family(&format!("node_files_{name}_total"), "counter", help, each(figure));
     }
     let requests = status.nodes.iter().flat_map(|node| {
-        node.requests.iter().map(|(kind, count)| {
-            (format!("{{node=\"{}\",request=\"{}\"}}", node.node, view::operation(*kind)), *count)
-        })
+        node.requests
+            .iter()
+            .map(|(kind, count)| (format!("{{node=\"{}\",request=\"{}\"}}", node.node, view::operation(*kind)), *count))
     });
     family("node_files_requests_total", "counter", "Requests of the node to the server of files.", requests.collect());
     text
