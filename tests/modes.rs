@@ -151,6 +151,16 @@ pub(crate) const ALL: &[Mode] = &[
         clocks: Some("foreign"),
         chaos: Some("20ms"),
     },
+    Mode {
+        name: "chaos-viewed",
+        program: &["shoal", "run", "-n", "0", "--"],
+        child: "",
+        nodes: Some(4),
+        bare: true,
+        load: 0,
+        clocks: Some("foreign"),
+        chaos: Some("20ms"),
+    },
 ];
 
 impl Mode {
@@ -160,7 +170,7 @@ impl Mode {
         match self.name {
             "bare" => true,
             "restored" => program.starts_with("carry_") || program.starts_with("image_"),
-            "chaos" if program.starts_with("carry_") => true,
+            "chaos" | "chaos-viewed" if program.starts_with("carry_") => true,
             "moved" | "busy" | "lazily" => program.starts_with("carry_") || program.starts_with("kin_"),
             _ => !["odd_", "carry_", "kin_", "image_"].iter().any(|kind| program.starts_with(kind)),
         }
