@@ -75,8 +75,10 @@ fn view_store_has_a_content_once(place: &Place) -> Res<End> {
         is_seen(s, cd, "0", "one")?;
         let once = read(s, cd)?;
         holds(&format!("{once} bytes were read from the front end"), once >= SIZE)?;
+        // Half of it is read before anybody asks what it is, and what the kernel reads ahead meanwhile.
         is_seen(s, cd, "0", "other")?;
-        same("bytes of the other file", read(s, cd)?, once)?;
+        let more = read(s, cd)? - once;
+        holds(&format!("{more} bytes of the other file were read"), more < SIZE)?;
         restart(s, "n0")?;
         is_seen(s, cd, "0", "one")?;
         let again = read(s, cd)?;
@@ -88,20 +90,25 @@ fn view_store_has_a_content_once(place: &Place) -> Res<End> {
     })
 }
 
-/// Many nodes read a file at the same time: the front end sends it to few of them.
+/// Many nodes execute a program at the same time, or read a file that another one has read: the front end sends it to few of them.
 fn view_store_is_filled_by_other_nodes(place: &Place) -> Res<End> {
     let name = "view_store_is_filled_by_other_nodes";
     with(place, name, 8, |s, cd| {
         written(name, "read.py", READ)?;
         // What programs are made of is there before.
         s.ok("cd /; shoal run -n 0-7 -- sha256sum /dev/null; shoal run -n 0-7 -- cat /dev/null")?;
-        for file in ["one", "other"] {
-            s.ok(&format!("{cd} head -c {SIZE} /dev/urandom >{file}"))?;
-            let before = read(s, cd)?;
-            is_seen(s, cd, "0-7", file)?;
-            let sent = read(s, cd)? - before;
-            holds(&format!("{sent} bytes of {SIZE} were sent to 8 nodes"), sent <= 4 * SIZE)?;
-        }
+        s.ok(&format!("{cd} head -c {SIZE} /dev/urandom >one; cp one other; (cat $(which sha256sum); cat one) >program; chmod 755 program"))?;
+        let before = read(s, cd)?;
+        let sum = s.ok(&format!("{cd} sha256sum program"))?;
+        let said = s.ok(&format!("{cd} shoal run -n 0-7 -- ./program program"))?;
+        same("who has said the sum", said.lines().filter(|line| *line == sum.trim()).count(), 8)?;
+        let program = read(s, cd)? - before;
+        holds(&format!("{program} bytes of a program of {SIZE} were sent to 8 nodes"), program <= 4 * SIZE)?;
+        is_seen(s, cd, "0", "one")?;
+        let before = read(s, cd)?;
+        is_seen(s, cd, "1-7", "one")?;
+        let sent = read(s, cd)? - before;
+        holds(&format!("{sent} bytes of {SIZE} were sent to the other nodes"), sent <= SIZE)?;
         Ok(())
     })
 }

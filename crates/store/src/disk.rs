@@ -4,7 +4,7 @@
 
 use crate::content::{Content, Name, PIECE, SUM};
 use crate::object::Object;
-use rustix::fs::{futimens, statvfs, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use rustix::fs::{futimens, statvfs, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
@@ -186,6 +186,16 @@ impl Store {
         let Ok(found) = statvfs(&self.directory) else { return false };
         let (free, all) = (found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize);
         size == 0 || free.saturating_sub(size) >= all / FREE_PART
+    }
+
+    /// A file without a name on the disk, for what may be part of a content.
+    ///
+    /// # Errors
+    /// `Sys` as open(2).
+    pub fn scratch(&self) -> Result<File> {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let made = rustix::fs::open(&self.directory, flags, Mode::RUSR | Mode::WUSR);
+        made.map(File::from).map_err(|e| Fault::sys(e.raw_os_error(), "make a file without a name"))
     }
 
     /// Looks whether the pieces of a content are in its file already, from an earlier run; as far as they are. `came` hears of each.

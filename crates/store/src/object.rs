@@ -124,6 +124,22 @@ impl Object {
         Ok(())
     }
 
+    /// Takes over what another file has of it, wherever; only what is right will count ([`crate::Store::look`]).
+    ///
+    /// # Errors
+    /// `Sys` as copy_file_range(2).
+    pub fn adopt(&self, from: &File) -> Result<()> {
+        let (mut read, mut written) = (0, 0);
+        while read < self.size() {
+            let left = usize::try_from(self.size() - read).unwrap_or(usize::MAX);
+            let copied = rustix::fs::copy_file_range(from, Some(&mut read), &self.file, Some(&mut written), left);
+            if copied.map_err(|e| Fault::sys(e.raw_os_error(), "copy what was read of a file"))? == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Is the next piece in the file already? Then it counts as come.
     pub(crate) fn find(&self, room: &mut Vec<u8>) -> bool {
         let from = self.length();

@@ -14,6 +14,11 @@ pub const SESSION: usize = 16;
 /// The most bytes of one read or write.
 pub const MOST: u32 = 1024 * 1024;
 
+/// Sizes of contents that nodes keep on their disks. Smaller ones go with the answer to OPEN.
+pub const KEPT: std::ops::RangeInclusive<u64> = 256 * 1024 + 1..=1 << 30;
+/// In the place of an operation of FUSE, about a file that the node may keep: what its content is known by.
+pub const SUMS: u32 = 0x1_0000;
+
 /// For words that are left out of a message.
 fn is_not(word: &bool) -> bool {
     !word
@@ -125,7 +130,7 @@ pub enum ToNode {
         #[n(8)]
         #[cbor(default, skip_if = "Vec::is_empty")]
         plain: Vec<u64>,
-        /// With `keeps`, of OPEN: what the file is known by on disks of nodes.
+        /// With `keeps`, of OPEN if that is known or needed soon, and of [`SUMS`]: what the file is known by on disks of nodes.
         #[n(9)]
         stored: Option<Stored>,
     },

@@ -3,7 +3,7 @@
 //! A thread for each content looks whether it is there from an earlier run, asks other nodes for it, and then the front end. A read of what comes next waits for that; everything else is read from
 //! the front end, as if there were no disk.
 
-use super::objects::{Read, Wanted};
+use super::objects::{Next, Wanted};
 use super::pending::Asked;
 use super::serve::Node;
 use super::threads::start;
@@ -12,13 +12,14 @@ use crate::line::lock;
 use kern::fuse::raw::Header;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use store::{Held, Object, Reach, Store, PIECE};
 use tracing::{debug, info};
 use vocab::{Fault, Result};
-use wire::view::{Stored, ToServer};
+use wire::view::{Stored, ToServer, SUMS};
 use zerocopy::IntoBytes;
 
 /// Contents that are brought at a time.
@@ -108,57 +109,85 @@ fn reach(object: &Object, read: &ReadIn) -> Reach {
 }
 
 impl Node {
-    /// The front end has told what a file's content is known by, which is open from now on.
-    pub(super) fn opened(self: &Arc<Self>, node: u64, stored: &Stored) {
-        let on_disk = |name| self.bring.store.as_ref().is_some_and(|store| store.has(name));
-        let wanted = lock(&self.grants).objects.told(node, stored, on_disk);
+    /// A file may be kept, of which the front end has told the attributes, and perhaps what its content is known by. Of the thread that hears notices, as all that says which content a file has.
+    pub(super) fn opened(self: &Arc<Self>, node: u64, size: Option<u64>, stored: Option<&Stored>) {
+        let Some(store) = &self.bring.store else { return };
+        let wanted = {
+            let objects = &mut lock(&self.grants).objects;
+            if let Some(size) = size {
+                objects.opened(node, size);
+            }
+            stored.and_then(|stored| objects.told(node, stored, |name| store.has(name)))
+        };
         if let Some(wanted) = wanted {
             self.have(node, wanted);
         }
     }
 
-    /// Has a content from now on; where that cannot be the front end is read from.
-    fn have(self: &Arc<Self>, node: u64, wanted: Wanted) -> Option<Arc<Object>> {
-        let store = self.bring.store.clone()?;
-        if self.bring.at_work.load(Ordering::Relaxed) >= MOST {
-            return None;
+    /// The front end has answered what a file's content is known by.
+    pub(super) fn told_sums(self: &Arc<Self>, node: u64, stored: &Stored) {
+        let wanted = lock(&self.grants).objects.answered(node, stored);
+        if let Some(wanted) = wanted {
+            self.have(node, wanted);
         }
-        let held =
-            store.hold(&wanted.content).inspect_err(|fault| debug!(%fault, "view: a content is not kept")).ok()?;
+    }
+
+    /// A part of a file has come from the front end, which the kernel has already.
+    pub(super) fn caught(self: &Arc<Self>, node: u64, body: &[u8], data: &[u8]) {
+        let (Some(store), Ok((read, _))) = (&self.bring.store, take::<ReadIn>(body)) else { return };
+        let file = lock(&self.grants).objects.catch(node, || store.scratch().ok());
+        if let Some(file) = file {
+            // What is not there is read again.
+            let _full = file.write_all_at(data, read.offset);
+        }
+        let next = lock(&self.grants).objects.came(node, data.len() as u64);
+        match next {
+            Next::Nothing => {}
+            Next::Ask => {
+                let request = Header::about(node, SUMS, &[]);
+                self.ask(Asked { unique: 0, groups: Vec::new(), request, silent: false }, None);
+            }
+            Next::Have(wanted) => self.have(node, wanted),
+        }
+    }
+
+    /// Has a content from now on; where that cannot be the front end is read from.
+    fn have(self: &Arc<Self>, node: u64, wanted: Wanted) {
+        let Some(store) = self.bring.store.clone() else { return };
+        if self.bring.at_work.load(Ordering::Relaxed) >= MOST {
+            return;
+        }
+        let held = store.hold(&wanted.content);
+        let Ok(held) = held.inspect_err(|fault| debug!(%fault, "view: a content is not kept")) else { return };
         let (object, is_new) = match held {
             Held::Here(object) => (object, false),
             Held::New(object) => (object, true),
         };
-        lock(&self.grants).objects.hold(node, object.clone());
-        if is_new {
-            self.bring.at_work.fetch_add(1, Ordering::Relaxed);
-            let (served, brought) = (self.clone(), object.clone());
-            let started = start("content", move || {
-                served.bring(&store, &brought, (node, wanted.sources));
-                served.bring.at_work.fetch_sub(1, Ordering::Relaxed);
-            });
-            if started.is_err() {
-                self.bring.at_work.fetch_sub(1, Ordering::Relaxed);
-                if let Some(store) = &self.bring.store {
-                    store.give_up(&object);
-                }
-            }
+        let caught = lock(&self.grants).objects.hold(node, object.clone());
+        if !is_new {
+            return;
         }
-        Some(object)
+        self.bring.at_work.fetch_add(1, Ordering::Relaxed);
+        let (served, brought, to) = (self.clone(), object.clone(), store.clone());
+        let started = start("content", move || {
+            if let Some(caught) = caught {
+                // What is not there is had from elsewhere.
+                let _full = brought.adopt(&caught);
+            }
+            served.bring(&to, &brought, (node, wanted.sources));
+            served.bring.at_work.fetch_sub(1, Ordering::Relaxed);
+        });
+        if started.is_err() {
+            self.bring.at_work.fetch_sub(1, Ordering::Relaxed);
+            store.give_up(&object);
+        }
     }
 
     /// A read is answered from the disk, or waits for what comes. False: the front end is to be asked.
     pub(super) fn read_kept(self: &Arc<Self>, header: &Header, body: &[u8], request: &[u8]) -> bool {
         let Ok((read, _)) = take::<ReadIn>(body) else { return false };
-        let wanted = lock(&self.grants).objects.read(header.node, read.size.into());
-        let object = match wanted {
-            Read::Ask => return false,
-            Read::From(object) => object,
-            Read::Begin(wanted) => match self.have(header.node, wanted) {
-                Some(object) => object,
-                None => return false,
-            },
-        };
+        let held = lock(&self.grants).objects.held(header.node);
+        let Some(object) = held else { return false };
         match reach(&object, &read) {
             Reach::There => self.give(header.unique, header.node, &object, &read),
             Reach::Far => false,

@@ -7,7 +7,7 @@ use super::pending::{Asked, Pending};
 use super::readahead::Readahead;
 use super::threads::start;
 use super::{paths, Config, Disk};
-use crate::fuse::{name, notice, op, take, BatchForgetIn, ForgetOne, InitIn, InitOut};
+use crate::fuse::{name, notice, op, take, AttrOut, BatchForgetIn, ForgetOne, InitIn, InitOut};
 use crate::line::{lock, Line};
 use kern::clock::monotonic_us;
 use kern::fuse::raw::{self, Connection, Header};
@@ -24,7 +24,7 @@ use store::Store;
 use tracing::{info, warn};
 use vocab::errno::{EAGAIN, EINTR};
 use vocab::{Fault, NodeId, Result};
-use wire::view::{Stored, ToNode, ToServer, MOST, SESSION, VERSION};
+use wire::view::{Stored, ToNode, ToServer, MOST, SESSION, SUMS, VERSION};
 use zerocopy::IntoBytes;
 
 /// Threads that take requests from the kernel.
@@ -255,22 +255,28 @@ impl Node {
     ) {
         let Some(asked) = lock(&self.pending).answered(number) else { return };
         let data = kept.data;
-        if asked.unique == 0 {
-            return self.bring.came(number, (errno, data.to_vec()));
+        let Ok((header, body)) = raw::split(&asked.request) else { return };
+        match (header.opcode, stored) {
+            (SUMS, stored) => return stored.iter().for_each(|stored| self.told_sums(header.node, stored)),
+            _ if asked.unique == 0 => return self.bring.came(number, (errno, data.to_vec())),
+            (op::OPEN, stored) if keeps => {
+                let size = kept.attributes.as_ref().and_then(|known| take::<AttrOut>(known).ok());
+                self.opened(header.node, size.map(|(known, _)| known.attr.size), stored.as_ref());
+            }
+            _ => {}
         }
-        if let Ok((header, body)) = raw::split(&asked.request) {
+        {
             let mut grants = lock(&self.grants);
             grants.passed(&header, body);
             grants.plain(plain);
             if keeps {
                 grants.keep(&header, body, kept);
-                drop(grants);
-                if let Some(stored) = stored {
-                    self.opened(header.node, &stored);
-                }
             }
         }
         self.fuse.answer(asked.unique, errno, data);
+        if header.opcode == op::READ && errno == 0 {
+            self.caught(header.node, body, data);
+        }
     }
 
     /// Tells the front end of what came without being asked for, and is of no use any more.

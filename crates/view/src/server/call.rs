@@ -13,7 +13,7 @@ use rustix::fs::OFlags;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use vocab::errno::{EBADF, EIO, ENOSYS};
-use wire::view::Stored;
+use wire::view::{Stored, SUMS};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Seconds for which a node's kernel may keep what it will be told of when it changes.
@@ -217,6 +217,7 @@ impl Call<'_> {
             op::LSEEK => self.seek(body),
             op::COPY_FILE_RANGE => self.copy(body),
             op::SYNCFS => self.sync_all(),
+            SUMS => self.sums(),
             _ => Err(ENOSYS),
         }
     }
@@ -272,7 +273,7 @@ impl Call<'_> {
     }
 
     /// A file that the node has opened by itself, which it had the right to.
-    fn reader(&mut self) -> Errno<Arc<Handle>> {
+    pub(crate) fn reader(&mut self) -> Errno<Arc<Handle>> {
         self.acting.become_root();
         let inode = self.inode()?;
         let lease = {

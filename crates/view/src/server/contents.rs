@@ -25,7 +25,9 @@ const FOR_EXEC: u32 = 0x20;
 const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
 /// Bytes of a file whose content goes with the answer to OPEN, at most.
-pub(crate) const SMALL: u64 = 256 * 1024;
+const SMALL: u64 = *wire::view::KEPT.start() - 1;
+/// A program of so many bytes at most is read for its checksums before it is executed.
+const PROGRAM: i64 = 64 << 20;
 
 /// What of a program's flags is for the front end too: how its bytes are written. The rest, O_DIRECT say, is for the node's kernel.
 fn flags(given: u32) -> OFlags {
@@ -64,12 +66,12 @@ impl Call<'_> {
         let (out, keeps) = self.handle_of(&inode, file, flags)?;
         // Else the node would not ask before it executes it.
         let keeps = keeps && !noexec;
-        let opened = if keeps { self.opened(&inode, &out) } else { None };
+        let opened = if keeps { self.opened(&inode, &out, head.flags & FOR_EXEC != 0) } else { None };
         Ok(Reply { keeps, opened, as_of: Some((inode, changes)), ..Reply::of(out) })
     }
 
     /// The next answers about a file that the node may keep.
-    fn opened(&self, inode: &Arc<Inode>, out: &OpenOut) -> Option<Opened> {
+    fn opened(&self, inode: &Arc<Inode>, out: &OpenOut, executes: bool) -> Option<Opened> {
         let stat = self.coherence.inodes.stat(inode).ok()?;
         let mut content = None;
         // The node has no page of the file yet.
@@ -82,16 +84,27 @@ impl Call<'_> {
                 content = Some(room);
             }
         }
-        let stored = self.stored(inode, &stat);
+        let stored = self.stored(inode, &stat, executes && stat.st_size <= PROGRAM);
         Some(Opened { attributes: Some(self.attributes_to_keep(inode)?), content, stored })
     }
 
-    /// What the content of a file on which there is a lease is known by, for a node that keeps contents.
-    fn stored(&self, inode: &Arc<Inode>, stat: &rustix::fs::Stat) -> Option<Stored> {
+    /// What the content of a file that the node has read is known by.
+    pub(crate) fn sums(&mut self) -> Errno<Reply> {
+        let changes = lock(&self.inode()?.state).changes;
+        // The node has the right to read it, or else there is an error.
+        let inode = self.reader()?.inode.clone();
+        let stat = self.coherence.inodes.stat(&inode)?;
+        let opened = Opened { stored: self.stored(&inode, &stat, true), ..Opened::default() };
+        Ok(Reply { keeps: true, opened: Some(opened), as_of: Some((inode, changes)), ..Reply::default() })
+    }
+
+    /// What the content of a file on which there is a lease is known by, for a node that keeps contents. Where that is not known the file is read for it, if `reads`: not for
+    /// each that is opened, since a program may look at the head of many.
+    fn stored(&self, inode: &Arc<Inode>, stat: &rustix::fs::Stat, reads: bool) -> Option<Stored> {
         self.session.keeps_contents().then_some(())?;
         let lease = lock(&inode.state).lease.clone()?;
         let objects = &self.coherence.objects;
-        let content = objects.content(inode, stat, &lease)?;
+        let content = objects.content(inode, stat, reads.then_some(&*lease))?;
         let sources = self.coherence.addresses(objects.join(content.name(), self.session.who));
         Some(Stored { size: content.size(), sums: content.sums().into(), sources })
     }

@@ -13,10 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use store::{Content, Name};
 use vocab::Fault;
 
-/// The smallest content that nodes keep, the largest that whoever opens the file waits for, and the largest at all, in bytes. Smaller ones go with the answer to OPEN.
-const LEAST: u64 = super::contents::SMALL + 1;
-const AT_ONCE: u64 = 64 << 20;
-const MOST: u64 = 1 << 30;
+/// The smallest content that nodes keep, and the largest, in bytes. Smaller ones go with the answer to OPEN.
+const SIZES: std::ops::RangeInclusive<u64> = wire::view::KEPT;
 /// So many contents are known at a time.
 const KNOWN_MOST: usize = 20_000;
 /// Earlier nodes that a node is told, at most.
@@ -55,28 +53,26 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
-    /// The content of a file on which there is a lease, if it is one to be kept and is known, or can be known soon.
-    pub(crate) fn content(&self, inode: &Inode, stat: &Stat, file: &Arc<File>) -> Option<Arc<Content>> {
-        let size = u64::try_from(stat.st_size).ok().filter(|size| (LEAST..=MOST).contains(size))?;
+    /// The content of a file on which there is a lease, if it is one to be kept. `file`: to be read for it, all of it, where it is not known.
+    pub(crate) fn content(&self, inode: &Inode, stat: &Stat, file: Option<&File>) -> Option<Arc<Content>> {
+        let size = u64::try_from(stat.st_size).ok().filter(|size| SIZES.contains(size))?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let version = Version::of(inode, stat, now);
-        let (known, is_new) = {
+        let known = {
             let mut all = lock(&self.known);
             if all.len() >= KNOWN_MOST {
                 all.clear();
             }
-            let is_new = !all.contains_key(&version);
-            (all.entry(version).or_default().clone(), is_new)
+            match file {
+                Some(_) => all.entry(version).or_default().clone(),
+                None => all.get(&version)?.clone(),
+            }
         };
-        if size <= AT_ONCE {
-            return known.get_or_init(|| read(size, file)).clone();
+        match file {
+            // Whoever asks for the same meanwhile waits.
+            Some(file) => known.get_or_init(|| read(size, file)).clone(),
+            None => known.get().cloned().flatten(),
         }
-        if is_new {
-            let (known, file) = (known.clone(), file.clone());
-            let sums = move || drop(known.get_or_init(|| read(size, &file)).clone());
-            let _without = std::thread::Builder::new().name("sums".into()).spawn(sums);
-        }
-        known.get().cloned().flatten()
     }
 
     /// `who` is going to have this content; the nodes that it may have it from, the nearest in the tree first.
