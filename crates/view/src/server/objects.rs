@@ -27,19 +27,21 @@ const OLD: Duration = Duration::from_secs(2);
 pub(crate) struct Version {
     file: (u64, u64, u64),
     times: [i64; 4],
-    /// Of one that has changed a moment ago: how often, as far as nodes know.
-    changes: Option<u64>,
+    /// Of one that had changed a moment before: its number for nodes, and how often it has changed as far as they know.
+    changes: Option<(u64, u64)>,
 }
 
 impl Version {
-    fn of(inode: &Inode, stat: &Stat, now: Duration) -> Version {
+    /// The version by its times alone, if these have changed long enough ago, and the version as nodes know it.
+    fn of(inode: &Inode, stat: &Stat, now: Duration) -> (Option<Version>, Version) {
         let changed = Duration::new(stat.st_ctime.try_into().unwrap_or(u64::MAX), stat.st_ctime_nsec as u32);
-        let changes = (now < changed.saturating_add(OLD)).then(|| lock(&inode.state).changes);
-        Version {
+        let by_times = Version {
             file: (stat.st_dev, stat.st_ino, stat.st_size as u64),
             times: [stat.st_mtime, stat.st_mtime_nsec as i64, stat.st_ctime, stat.st_ctime_nsec as i64],
-            changes,
-        }
+            changes: None,
+        };
+        let changes = Some((inode.id, lock(&inode.state).changes));
+        ((now >= changed.saturating_add(OLD)).then_some(by_times), Version { changes, ..by_times })
     }
 }
 
@@ -57,15 +59,16 @@ impl Objects {
     pub(crate) fn content(&self, inode: &Inode, stat: &Stat, file: Option<&File>) -> Option<Arc<Content>> {
         let size = u64::try_from(stat.st_size).ok().filter(|size| SIZES.contains(size))?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let version = Version::of(inode, stat, now);
+        let (by_times, version) = Version::of(inode, stat, now);
         let known = {
             let mut all = lock(&self.known);
             if all.len() >= KNOWN_MOST {
                 all.clear();
             }
+            let known = by_times.and_then(|version| all.get(&version)).or_else(|| all.get(&version)).cloned();
             match file {
-                Some(_) => all.entry(version).or_default().clone(),
-                None => all.get(&version)?.clone(),
+                Some(_) => known.unwrap_or_else(|| all.entry(by_times.unwrap_or(version)).or_default().clone()),
+                None => known?,
             }
         };
         match file {
