@@ -61,7 +61,9 @@ static double until(double begin, pid_t group, int wanted, int more, int time)
             asked = now();
         }
         if (now() - begin > PATIENCE) {
-            fprintf(stderr, "storm: ps shows %d of %d\n", shown(group), wanted);
+            fprintf(stderr, "storm: ps shows %d, and %d are waited for\n", shown(group), wanted);
+            printf("NaN NaN\n");
+            fflush(stdout);
             kill(-group, SIGKILL);
         }
         nanosleep(&LOOK, NULL);
@@ -72,9 +74,13 @@ static double until(double begin, pid_t group, int wanted, int more, int time)
 static void grow(int each)
 {
     signal(SIGTERM, SIG_DFL);
-    for (int i = 0; i < each; i++)
-        if (fork() == 0)
+    for (int i = 0; i < each; i++) {
+        pid_t child;
+        while ((child = fork()) == -1)
+            nanosleep(&LOOK, NULL);
+        if (child == 0)
             break;
+    }
     for (;;)
         pause();
 }

@@ -94,7 +94,7 @@ pub struct Given {
     /// The pipes by which its standard streams are relayed now, in their order, by the numbers of their files: each of them is that stream there too, whatever number
     /// it has in the process.
     pub relayed: Option<[u64; 3]>,
-    /// It is stopped before its first instruction by who writes it, and what is made of the image is not.
+    /// The process was stopped before its first instruction for the dump; the restored process is not stopped.
     pub begins: bool,
     /// It goes along: nobody reads or writes at its other side from when the process stands still until it goes on, or is another's.
     pub terminal: Option<Tty>,

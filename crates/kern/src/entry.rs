@@ -20,7 +20,7 @@ global_asm!(
     "shoal_entry:",
     ".cfi_startproc",
     ".cfi_undefined rip",
-    // What the kernel gives to the program: the stack, and rdx for atexit(3).
+    // The kernel's gifts to the program: the stack, and rdx for atexit(3).
     "mov r12, rdx",
     "lea r13, [rip + __ehdr_start]",
     // e_type: a program whose address is fixed has nothing to be written (ET_DYN is 3).

@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_int, c_long};
 use std::ptr::null_mut;
 use vocab::Fault;
 
-/// What a child ends with that could not execute the program: nobody is told but the parent, by the line.
+/// Exit status of a child that could not execute the program. The errno goes to the parent over the line.
 const LOST: c_int = 127;
 
 /// Both ends of the line between parent and child. The kernel closes it when the child executes.
@@ -23,7 +23,7 @@ fn line() -> Done<[c_int; 2]> {
     }
 }
 
-/// The child: it executes once it is traced. The image's own descriptor is not the program's, unless it is a standard stream.
+/// The child executes once the parent traces the child. The descriptor of the image is closed first, unless it is a standard stream.
 fn execute(line: c_int, image: c_int, command: &Command) -> ! {
     let mut byte = 0u8;
     // SAFETY: numbers, and memory that is live; it ends at once, and runs nothing of the caller's.
@@ -69,7 +69,7 @@ impl Child {
         }
     }
 
-    /// Until it has executed and stands before the first instruction, stopped and traced by nobody.
+    /// Returns when the child has executed and is stopped before the first instruction, traced by nobody.
     fn stands(&mut self, line: c_int) -> Done<()> {
         if !ptrace(libc::PTRACE_SEIZE, self.pid, libc::PTRACE_O_TRACEEXEC.into()) {
             return Err(Failed::last("trace the program"));
@@ -104,7 +104,7 @@ impl Child {
     }
 }
 
-/// What the child has said before it ended.
+/// The errno that the child sent before its end.
 fn why_not(line: c_int) -> Failed {
     let mut errno: c_int = 0;
     // SAFETY: room for the number.

@@ -46,7 +46,7 @@ pub(crate) struct Checkpoint {
     /// Standard input has a byte as soon as the image that goes to standard output is kept
     #[arg(long, hide = true)]
     confirmed: bool,
-    /// It is stopped before its first instruction, and is not when it is restored
+    /// The process was stopped before its first instruction for the dump; the restored process is not stopped
     #[arg(long, hide = true)]
     begins: bool,
     /// One that asks for itself cannot hear: that it is written, or why not, is said in this new file
