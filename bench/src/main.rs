@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod cpu;
+mod crowd;
 mod files;
 mod floods;
 mod inside;
@@ -43,6 +44,8 @@ fn measure(words: &[&str]) -> Result<bool> {
         ["floods", which] => floods::measure(which),
         ["space"] => space::measure(),
         ["spawn"] => spawn::measure(),
+        ["spawn", "programs", nodes] => spawn::programs(number(nodes)?),
+        ["spawn", "processes", nodes] => spawn::processes(number(nodes)?),
         ["mon"] => mon::measure(),
         ["proc"] => proc::measure(proc::NODES, proc::EACH),
         ["proc", "entries"] => proc::measure_entries(),

@@ -1,5 +1,6 @@
 //! `./x bench spawn`: many processes on many nodes, by BProc's calls and by commands.
 
+use crate::crowd;
 use crate::place::{Place, Program};
 use crate::table::{head, print, print_failed, Bar, Line, Local, Spread};
 use vocab::Result;
@@ -58,5 +59,27 @@ pub(crate) fn measure() -> Result<bool> {
         print(&Line { name, figure: Spread::of(figures), local: Some(local), unit: "ms", bar: Bar::None });
     }
     place.close()?;
-    Ok(met)
+    let programs = programs(NODES)?;
+    Ok(processes(NODES)? && programs && met)
+}
+
+/// Short programs by this and by other launchers alone.
+///
+/// # Errors
+/// As of [`measure`].
+pub(crate) fn programs(nodes: usize) -> Result<bool> {
+    let mut place = Place::open(nodes)?;
+    let met = crowd::programs(&mut place, nodes)?;
+    place.close().map(|()| met)
+}
+
+/// Children that fork alone.
+///
+/// # Errors
+/// As of [`measure`].
+pub(crate) fn processes(nodes: usize) -> Result<bool> {
+    let program = Program::compile_with_library("storm")?;
+    let mut place = Place::open(nodes)?;
+    let met = crowd::processes(&mut place, &program.path().display().to_string(), nodes)?;
+    place.close().map(|()| met)
 }

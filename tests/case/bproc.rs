@@ -15,6 +15,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("bproc_forks_of_a_user", bproc_forks_of_a_user),
     ("bproc_execs", bproc_execs),
     ("bproc_dumps", bproc_dumps),
+    ("bproc_execdump", bproc_execdump),
+    ("bproc_faults", bproc_faults),
     ("bproc_links", bproc_links),
 ];
 
@@ -118,6 +120,31 @@ fn bproc_dumps(place: &Place) -> Res<End> {
     s.prints(&format!("{program} {image} </dev/null"), "0 42")?;
     s.prints(&format!("{program} undump {image} </dev/null; echo $?"), "1 42\n6")?;
     s.prints(&format!("echo nothing >{image}; {program} undump {image} </dev/null 2>&1 | wc -l"), "1")?;
+    Ok(End::Passed)
+}
+
+/// What is written has not begun: it does all that it does each time that it is made anew, on the front end and on a node.
+fn bproc_execdump(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "bproc_execdump", 1)?;
+    let (program, image) = (program(place, "dumps.c", Link::Shared)?, place.fresh("image").display().to_string());
+    for on in ["", "shoal run -n 0 "] {
+        s.prints(&format!("{on}timeout 20 {program} exec {image} </dev/null; echo $?"), "0")?;
+        for _ in 0..2 {
+            s.prints(&format!("{on}timeout 20 {program} undump {image} </dev/null; echo $?"), "begun word y\n5")?;
+        }
+    }
+    s.until("! pgrep -f '[e]cho begun'")?;
+    Ok(End::Passed)
+}
+
+/// The program says itself what has gone wrong, and no call of it may hang.
+fn bproc_faults(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "bproc_faults", NODES)?;
+    s.prints(
+        &format!("timeout -s KILL 150 {} {NODES} </dev/null 2>/dev/null", program(place, "faults.c", Link::Static)?),
+        "ok",
+    )?;
+    s.until("test $(shoal ps --json | grep -c pid) = 0")?;
     Ok(End::Passed)
 }
 

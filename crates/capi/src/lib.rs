@@ -6,14 +6,14 @@ mod itself;
 mod said;
 mod told;
 
-use said::{returned, why};
+use said::{called, why};
 use std::ffi::{c_char, c_int};
 use vocab::{Fault, NodeId, Pid, Result};
 
 /// As `shoal.h` says.
 #[no_mangle]
 pub extern "C" fn shoal_move(pid: libc::pid_t, node: c_int) -> c_int {
-    returned(move_to(Pid(pid), NodeId(node)).map(|()| 0).map_err(Into::into))
+    called(|| move_to(Pid(pid), NodeId(node)).map(|()| 0).map_err(Into::into))
 }
 
 /// As `shoal.h` says.

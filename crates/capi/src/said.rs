@@ -1,6 +1,6 @@
 //! What C wants of a failure: -1, errno, and words that live until the thread's next call.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_int, CString};
 use vocab::{Fault, Kind};
 
@@ -35,6 +35,34 @@ impl From<Fault> for Failed {
     }
 }
 
+thread_local! {
+    /// Is this thread in a call of the library?
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A call, as C has it. A handler of a signal that has interrupted another call of its thread gets EDEADLK: the locks and the memory that it would need may be the other's.
+/// Nothing is said in words then, for the same reason.
+pub(crate) fn called(call: impl FnOnce() -> Done<c_int>) -> c_int {
+    if INSIDE.replace(true) {
+        // SAFETY: the address is this thread's own errno.
+        unsafe { *libc::__errno_location() = libc::EDEADLK };
+        return -1;
+    }
+    let value = returned(call());
+    INSIDE.set(false);
+    value
+}
+
+/// A part of a call around which others' code runs, which may call this library.
+pub(crate) fn guarded<T>(call: impl FnOnce() -> Done<T>) -> Done<T> {
+    if INSIDE.replace(true) {
+        return Err(Failed { errno: libc::EDEADLK, why: String::new() });
+    }
+    let done = call();
+    INSIDE.set(false);
+    done
+}
+
 /// What a call returns: the number, or -1 with errno and words set.
 pub(crate) fn returned(done: Done<c_int>) -> c_int {
     let Failed { errno, why } = match done {
@@ -52,9 +80,8 @@ pub(crate) fn returned(done: Done<c_int>) -> c_int {
 pub(crate) fn undisturbed(call: impl FnOnce() -> Done<c_int>) -> c_int {
     // SAFETY: the address is this thread's own errno.
     let before = unsafe { *libc::__errno_location() };
-    let done = call();
-    let succeeded = done.is_ok();
-    let value = returned(done);
+    let mut succeeded = false;
+    let value = called(|| call().inspect(|_| succeeded = true));
     if succeeded {
         // SAFETY: as above.
         unsafe { *libc::__errno_location() = before };
@@ -64,7 +91,7 @@ pub(crate) fn undisturbed(call: impl FnOnce() -> Done<c_int>) -> c_int {
 
 /// The words of this thread's last failure.
 pub(crate) fn why() -> *const c_char {
-    WHY.with_borrow(|why| why.as_ptr())
+    WHY.with(|why| why.try_borrow().map_or(c"".as_ptr(), |why| why.as_ptr()))
 }
 
 /// Which errno says this; as in `shoal.h`.

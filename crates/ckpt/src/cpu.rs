@@ -7,7 +7,7 @@ use image::cpu::{Cpu, Place};
 use std::sync::OnceLock;
 use vocab::{Fault, Kind, Result};
 
-/// This machine's. It is looked at once: in a virtual machine each cpuid leaves it, and all of them take a millisecond. Who lets a process
+/// This machine's. It is looked at once: in a virtual machine each cpuid leaves it, and all of them take 0.1 ms. Who lets a process
 /// stand still asks before that.
 pub fn here() -> Cpu {
     static HERE: OnceLock<Cpu> = OnceLock::new();

@@ -259,7 +259,7 @@ fn write(
     apart::obeys(pid, &status, seen.filters)?;
     let mut process = identity::read(pid, &status)?;
     mark("dump: identity read");
-    process.stopped = frozen.stopped_by().map_or(0, Sig::number);
+    process.stopped = frozen.stopped_by().filter(|_| !seen.begins).map_or(0, Sig::number);
     children::note(&seen.children, &mut process);
     process.timers = timers::timers(pid)?;
     let ran = !seen.same_kernel && leaving::leave_vdso(frozen, &memory, &areas)?;

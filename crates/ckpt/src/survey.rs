@@ -37,6 +37,8 @@ pub struct Survey {
     /// As in [`Given`].
     pub(crate) leads: Leads,
     pub(crate) filters: u64,
+    /// As [`Given::begins`].
+    pub(crate) begins: bool,
     /// The user to whom the process must belong altogether when it stands still.
     pub(crate) of_user: Option<User>,
     /// Threads may stay in the kernel's code (vdso(7)), half-way through a look at its clocks.
@@ -92,6 +94,8 @@ pub struct Given {
     /// The pipes by which its standard streams are relayed now, in their order, by the numbers of their files: each of them is that stream there too, whatever number
     /// it has in the process.
     pub relayed: Option<[u64; 3]>,
+    /// The process was stopped before its first instruction for the dump; the restored process is not stopped.
+    pub begins: bool,
     /// It goes along: nobody reads or writes at its other side from when the process stands still until it goes on, or is another's.
     pub terminal: Option<Tty>,
 }
@@ -159,7 +163,7 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
     // They will be wanted when the process stands still, and take longer the first time.
     crate::header::header(0, &clock, 0, false)?;
     kern::cpu::place_of_key_rights();
-    let filters = given.filters;
+    let Given { filters, begins, .. } = given;
     let reads = kinds::generated::may_read(pid)?;
     let (of_user, same_kernel) = (None, false);
     Ok(Survey {
@@ -172,6 +176,7 @@ pub fn survey_again(pid: Pid, given: Given, followed: &[Run]) -> Result<Survey> 
         children,
         leads,
         filters,
+        begins,
         of_user,
         same_kernel,
         obstacles,

@@ -33,13 +33,17 @@ fn main() -> ExitCode {
 }
 
 fn begin() -> ExitCode {
-    let arguments = match Arguments::try_parse_from(words()) {
-        Ok(arguments) => arguments,
-        Err(error) => return usage(&error),
+    let words = words();
+    let arguments = match commands::alone(&words) {
+        Some(command) => Arguments { run_dir: None, command },
+        None => match Arguments::try_parse_from(&words) {
+            Ok(arguments) => arguments,
+            Err(error) => return usage(&error),
+        },
     };
     let failure = arguments.command.failure_status();
     if let Some(run_dir) = arguments.run_dir {
-        kern::own::complain(elsewhere::again(&run_dir, words()));
+        kern::own::complain(elsewhere::again(&run_dir, words));
         return ExitCode::from(failure);
     }
     // Any other command would do with it what its user likes: take the number of any process that there is going to be.

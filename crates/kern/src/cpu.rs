@@ -1,7 +1,7 @@
 //! What this machine's processor lets a program do, as the program itself may find out: cpuid, xgetbv, AT_HWCAP2.
 
 use std::arch::x86_64::{__cpuid_count, _xgetbv, CpuidResult};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 #[derive(Clone, Copy)]
 enum Register {
@@ -118,15 +118,26 @@ const FEATURES: [(&str, u32, u32, Register, u32); 97] = [
 
 /// Zero for a leaf that the processor does not have: for one that is too high it gives another's (CPUID, "EAX").
 fn leaf(leaf: u32, subleaf: u32) -> CpuidResult {
-    // SAFETY: every x86-64 processor has the instruction; it only reads.
-    #[allow(unused_unsafe, reason = "safe in later versions of the library")]
-    let ask = |leaf, subleaf| unsafe { __cpuid_count(leaf, subleaf) };
     let highest = ask(leaf & 0x8000_0000, 0).eax;
     let subleaf_there = leaf != 7 || subleaf <= ask(7, 0).eax;
     match leaf <= highest && subleaf_there {
         true => ask(leaf, subleaf),
         false => CpuidResult { eax: 0, ebx: 0, ecx: 0, edx: 0 },
     }
+}
+
+/// The processor's answer. Each is asked for once in this process: a virtual machine is left for it, and the list above would ask for the same seven leaves 290 times.
+fn ask(leaf: u32, subleaf: u32) -> CpuidResult {
+    static ANSWERS: Mutex<Vec<((u32, u32), CpuidResult)>> = Mutex::new(Vec::new());
+    let mut answers = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, answer)) = answers.iter().find(|(asked, _)| *asked == (leaf, subleaf)) {
+        return *answer;
+    }
+    // SAFETY: every x86-64 processor has the instruction; it only reads.
+    #[allow(unused_unsafe, reason = "safe in later versions of the library")]
+    let answer = unsafe { __cpuid_count(leaf, subleaf) };
+    answers.push(((leaf, subleaf), answer));
+    answer
 }
 
 /// The names of what is there.

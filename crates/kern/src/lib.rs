@@ -13,6 +13,7 @@ pub mod clone;
 pub mod confine;
 pub mod cpu;
 pub mod disk;
+mod entry;
 pub mod epoll;
 pub mod fanotify;
 pub mod faultpoint;

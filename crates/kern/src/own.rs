@@ -84,7 +84,9 @@ pub fn be_at_hand(room: usize) {
         libc::mallopt(libc::M_TRIM_THRESHOLD, i32::MAX);
         libc::mallopt(libc::M_TOP_PAD, 1024 * 1024);
     }
-    drop(std::hint::black_box(vec![1u8; room]));
+    let mut room = std::hint::black_box(Vec::<u8>::with_capacity(room));
+    populate(room.spare_capacity_mut());
+    drop(room);
     // SAFETY: symbols of the linker, of which only the addresses are used (end(3)).
     unsafe extern "C" {
         static __executable_start: u8;
@@ -95,6 +97,15 @@ pub fn be_at_hand(room: usize) {
     let _slower = unsafe {
         libc::madvise((start & !4095) as *mut _, end.next_multiple_of(4096) - (start & !4095), libc::MADV_POPULATE_READ)
     };
+}
+
+/// Has the pages of this memory there, each of which would be a page fault otherwise. A kernel before 5.14 does not know the call, and the memory is only slower.
+fn populate(memory: &mut [std::mem::MaybeUninit<u8>]) {
+    const PAGE: usize = 4096;
+    let range = memory.as_mut_ptr_range();
+    let (start, end) = ((range.start as usize).next_multiple_of(PAGE), range.end as usize & !(PAGE - 1));
+    // SAFETY: whole pages of the caller's own, whose contents stay as they are.
+    let _slower = unsafe { libc::madvise(start as *mut _, end.saturating_sub(start), libc::MADV_POPULATE_WRITE) };
 }
 
 /// For work that needs some memory for a moment, again and again: of what is freed up to so many `bytes`, below 32 MiB, are kept for the next time, from which all

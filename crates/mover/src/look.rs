@@ -109,7 +109,8 @@ fn with_obstacles(order: &Out, followed: &[Run]) -> Result<Survey> {
     let pid = order.pid;
     let agent = Pid(std::os::unix::process::parent_id() as i32);
     let terminal = order.terminal.map(|sides| Tty::of(agent, sides.master, sides.slave)).transpose()?;
-    let given = Given { filters: order.filters, children: true, streams: order.home, relayed: order.streams, terminal };
+    let (children, streams, relayed) = (true, order.home, order.streams);
+    let given = Given { filters: order.filters, children, streams, relayed, terminal, begins: false };
     let mut seen = survey_again(pid, given, followed)?;
     seen.for_user(pid, order.user.as_ref().and_then(User::who_asks))?;
     if let Some(remains) = &order.remains {

@@ -1,17 +1,35 @@
-/* Writes itself into the file that argument 1 names, and goes on; with "undump" before the name it becomes what is in the file. */
+/* Writes itself into the file that argument 1 names, and goes on; with "undump" before the name it becomes what is in the file; with "exec" it writes a program that has not begun. */
 #include <shoal.h>
 #include <sys/bproc.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+/* With a signal blocked by which debuggers stop programs, and an argument that says what the program is to do. */
+static int exec(int fd)
+{
+    char *words[] = {"sh", "-c", "echo begun $0 $X; exit 5", "word", NULL}, *environment[] = {"X=y", NULL};
+    sigset_t trap;
+    sigemptyset(&trap);
+    sigaddset(&trap, SIGTRAP);
+    sigprocmask(SIG_BLOCK, &trap, NULL);
+    if (bproc_execdump(fd, 0, "/there/is/none", words, environment) != -1 || errno != ENOENT)
+        return 8;
+    bproc_execdump(fd, 0, "/bin/sh", words, environment);
+    printf("execdump: %s\n", shoal_error());
+    return 9;
+}
+
 int main(int argc, char **argv)
 {
     int fd, done, count = 41, length;
     char *list;
+    if (argc == 3 && strcmp(argv[1], "exec") == 0)
+        return exec(open(argv[2], O_RDWR | O_CREAT | O_TRUNC, 0600));
     if (argc == 3) {
         fd = open(argv[2], O_RDONLY);
         bproc_undump(fd);

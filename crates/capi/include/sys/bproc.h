@@ -1,7 +1,8 @@
 /* BProc's programming interface, version 4, answered by shoal: link with -lbproc (or -lshoal). Each function has a page: man 3 bproc.
  *
  * Unless something else is said here: 0 on success; -1 with errno set on failure, which bproc_strerror puts into words, and shoal_error (shoal.h) says in full.
- * All may be called by several threads at once and after fork(2), and none in a signal handler. */
+ * All may be called by several threads at once and after fork(2). In a signal handler a call fails with EDEADLK if the signal has interrupted another call of the thread; handlers that interrupt
+ * other functions that are not safe for it (signal-safety(7)), malloc among them, must not call any. */
 #ifndef _SYS_BPROC_H
 #define _SYS_BPROC_H
 
@@ -78,6 +79,7 @@ int bproc_execve(const char *cmd, char *const argv[], char *const envp[]);
 /* Images of processes. */
 int bproc_dump(int fd, int flags);
 int bproc_undump(int fd);
+/* The program is written before its first instruction, and the caller ends with status 0. */
 int bproc_execdump(int fd, int flags, const char *cmd, char *const argv[], char *const envp[]);
 int bproc_libclear(void);
 int bproc_libadd(char *name);

@@ -3,7 +3,7 @@
 use super::nodes::{daemon, meant, odd, unknown};
 use super::text::{bytes, size, text};
 use super::types::STATE;
-use crate::said::{returned, Done, Failed};
+use crate::said::{called, Done, Failed};
 use std::ffi::{c_char, c_int, c_void};
 use std::time::{Duration, Instant};
 use vocab::NodeId;
@@ -25,17 +25,17 @@ fn change(node: NodeId, change: NodeChange) -> Done<c_int> {
 
 #[no_mangle]
 pub(super) extern "C" fn bproc_chmod(node: c_int, mode: c_int) -> c_int {
-    returned(meant(node).and_then(|node| change(node, NodeChange::Mode(mode as u32))))
+    called(|| meant(node).and_then(|node| change(node, NodeChange::Mode(mode as u32))))
 }
 
 #[no_mangle]
 pub(super) extern "C" fn bproc_chown(node: c_int, user: c_int) -> c_int {
-    returned(meant(node).and_then(|node| change(node, NodeChange::Owner(user as u32))))
+    called(|| meant(node).and_then(|node| change(node, NodeChange::Owner(user as u32))))
 }
 
 #[no_mangle]
 pub(super) extern "C" fn bproc_chgrp(node: c_int, group: c_int) -> c_int {
-    returned(meant(node).and_then(|node| change(node, NodeChange::Group(group as u32))))
+    called(|| meant(node).and_then(|node| change(node, NodeChange::Group(group as u32))))
 }
 
 /// # Safety
@@ -54,7 +54,7 @@ pub(super) unsafe extern "C" fn bproc_nodesetstatus(node: c_int, status: *mut c_
         }
         change(meant(node)?, NodeChange::State(word.to_owned()))
     };
-    returned(done())
+    called(done)
 }
 
 /// With a null pointer and a size of 0 the node has that attribute no more.
@@ -80,7 +80,7 @@ pub(super) unsafe extern "C" fn bproc_setnodeattr(
         };
         change(meant(node)?, NodeChange::Attribute { name, value })
     };
-    returned(done())
+    called(done)
 }
 
 /// # Safety
@@ -92,7 +92,7 @@ pub(super) unsafe extern "C" fn bproc_nodechroot(node: c_int, path: *mut c_char)
         let path = unsafe { bytes(path, "bproc_nodechroot") }?.to_vec();
         change(meant(node)?, NodeChange::Chroot(path))
     };
-    returned(done())
+    called(done)
 }
 
 /// Returns when the node is down, if `waits`.
@@ -114,32 +114,32 @@ fn power(node: c_int, what: Power, waits: bool) -> Done<c_int> {
 
 #[no_mangle]
 pub(super) extern "C" fn bproc_nodereboot(node: c_int) -> c_int {
-    returned(power(node, Power::Reboot, true))
+    called(|| power(node, Power::Reboot, true))
 }
 
 #[no_mangle]
 pub(super) extern "C" fn bproc_nodehalt(node: c_int) -> c_int {
-    returned(power(node, Power::Halt, true))
+    called(|| power(node, Power::Halt, true))
 }
 
 #[no_mangle]
 pub(super) extern "C" fn bproc_nodepwroff(node: c_int) -> c_int {
-    returned(power(node, Power::PowerOff, true))
+    called(|| power(node, Power::PowerOff, true))
 }
 
 #[no_mangle]
 pub(super) extern "C" fn bproc_nodereboot_async(node: c_int) -> c_int {
-    returned(power(node, Power::Reboot, false))
+    called(|| power(node, Power::Reboot, false))
 }
 
 #[no_mangle]
 pub(super) extern "C" fn bproc_nodehalt_async(node: c_int) -> c_int {
-    returned(power(node, Power::Halt, false))
+    called(|| power(node, Power::Halt, false))
 }
 
 #[no_mangle]
 pub(super) extern "C" fn bproc_nodepwroff_async(node: c_int) -> c_int {
-    returned(power(node, Power::PowerOff, false))
+    called(|| power(node, Power::PowerOff, false))
 }
 
 /// Nodes connect by themselves here: there is nothing that a caller could have them do.
@@ -151,8 +151,10 @@ pub(super) extern "C" fn bproc_nodereconnect(
     _loc: *mut libc::sockaddr,
     _loclen: c_int,
 ) -> c_int {
-    returned(Err(Failed::new(
-        libc::EOPNOTSUPP,
-        "bproc_nodereconnect: nodes of shoal find another way to the front end by themselves",
-    )))
+    called(|| {
+        Err(Failed::new(
+            libc::EOPNOTSUPP,
+            "bproc_nodereconnect: nodes of shoal find another way to the front end by themselves",
+        ))
+    })
 }

@@ -3,10 +3,10 @@
 //! A process that has itself written waits, as one that moves itself, for a lock that the writer has ([`crate::itself`]): what is made of the image finds that nobody has it. The two are told
 //! apart by what the writer tells in a file at the end.
 
-use super::command::{Command, Given};
+use super::command::Command;
 use super::fork::check_flags;
 use super::text::{bytes, null};
-use crate::said::{returned, Done, Failed};
+use crate::said::{called, Done, Failed};
 use crate::{helper, itself, told};
 use std::ffi::{c_char, c_int, CString};
 use std::sync::Mutex;
@@ -33,7 +33,7 @@ fn dump(fd: c_int, flags: c_int) -> Done<c_int> {
 
 #[no_mangle]
 pub(super) extern "C" fn bproc_dump(fd: c_int, flags: c_int) -> c_int {
-    returned(dump(fd, flags))
+    called(|| dump(fd, flags))
 }
 
 /// `shoal restore` in place of the caller: the process has the number that it had, and the caller's ends as that does.
@@ -46,26 +46,7 @@ pub(super) extern "C" fn bproc_undump(fd: c_int) -> c_int {
         }
         Err(Command::shoal(&[b"restore", format!("/proc/self/fd/{fd}").as_bytes()])?.execute())
     };
-    returned(done())
-}
-
-/// # Safety
-/// `cmd` is a text, `argv` and `envp` lists of texts that end with a null; or they are null.
-#[no_mangle]
-pub(super) unsafe extern "C" fn bproc_execdump(
-    _fd: c_int,
-    flags: c_int,
-    cmd: *const c_char,
-    argv: *const *mut c_char,
-    envp: *const *mut c_char,
-) -> c_int {
-    let done = || {
-        check_flags(flags)?;
-        // SAFETY: as is asked for above.
-        let _given = unsafe { Given::new(cmd, argv, envp) }?;
-        Err(Failed::new(libc::EOPNOTSUPP, "bproc_execdump: a program is not written before it has begun"))
-    };
-    returned(done())
+    called(done)
 }
 
 /// Names of libraries, which programs may keep here. Which pages travel depends on what the other machine has, and not on them.
@@ -86,10 +67,12 @@ unsafe fn name(at: *mut c_char) -> Done<CString> {
 
 #[no_mangle]
 pub(super) extern "C" fn bproc_libclear() -> c_int {
-    returned(libraries(|all| {
-        all.clear();
-        Ok(0)
-    }))
+    called(|| {
+        libraries(|all| {
+            all.clear();
+            Ok(0)
+        })
+    })
 }
 
 /// # Safety
@@ -98,14 +81,16 @@ pub(super) extern "C" fn bproc_libclear() -> c_int {
 pub(super) unsafe extern "C" fn bproc_libadd(library: *mut c_char) -> c_int {
     // SAFETY: as is asked for above.
     let name = unsafe { name(library) };
-    returned(name.and_then(|name| {
-        libraries(|all| {
-            if !all.contains(&name) {
-                all.push(name);
-            }
-            Ok(0)
+    called(|| {
+        name.and_then(|name| {
+            libraries(|all| {
+                if !all.contains(&name) {
+                    all.push(name);
+                }
+                Ok(0)
+            })
         })
-    }))
+    })
 }
 
 /// # Safety
@@ -114,16 +99,18 @@ pub(super) unsafe extern "C" fn bproc_libadd(library: *mut c_char) -> c_int {
 pub(super) unsafe extern "C" fn bproc_libdel(library: *mut c_char) -> c_int {
     // SAFETY: as is asked for above.
     let name = unsafe { name(library) };
-    returned(name.and_then(|name| {
-        libraries(|all| {
-            let before = all.len();
-            all.retain(|had| *had != name);
-            match all.len() == before {
-                true => Err(Failed::new(libc::ENOENT, format!("{name:?} is not among the libraries"))),
-                false => Ok(0),
-            }
+    called(|| {
+        name.and_then(|name| {
+            libraries(|all| {
+                let before = all.len();
+                all.retain(|had| *had != name);
+                match all.len() == before {
+                    true => Err(Failed::new(libc::ENOENT, format!("{name:?} is not among the libraries"))),
+                    false => Ok(0),
+                }
+            })
         })
-    }))
+    })
 }
 
 #[no_mangle]
@@ -144,5 +131,5 @@ pub(super) extern "C" fn bproc_liblist(list: *mut *mut c_char) -> c_int {
         *list = room.cast();
         Ok(bytes.len() as c_int)
     };
-    returned(done())
+    called(done)
 }

@@ -10,7 +10,7 @@ use super::fork::{check_flags, destination, destinations, lists, vrfork_to_execu
 use super::io::{self, Plan};
 use super::nodes::here;
 use super::types::{Io, DUMP_DEFAULT};
-use crate::said::{returned, Done, Failed};
+use crate::said::{called, Done, Failed};
 use std::ffi::{c_char, c_int};
 use vocab::NodeId;
 
@@ -80,7 +80,7 @@ pub(super) unsafe extern "C" fn bproc_rexec_io(
 ) -> c_int {
     // SAFETY: as is asked for above.
     let done = || unsafe { rexec(node, &io::plan(io, iolen)?, &Given::new(cmd, argv, envp)?, Whose::Node) };
-    returned(done())
+    called(done)
 }
 
 /// # Safety
@@ -109,7 +109,7 @@ pub(super) unsafe extern "C" fn bproc_execmove_io(
 ) -> c_int {
     // SAFETY: as is asked for above.
     let done = || unsafe { rexec(node, &io::plan(io, iolen)?, &Given::new(cmd, argv, envp)?, Whose::Either) };
-    returned(done())
+    called(done)
 }
 
 /// # Safety
@@ -144,7 +144,7 @@ pub(super) unsafe extern "C" fn bproc_vexecmove_io(
             unsafe { (lists(n, nodes, pids)?, io::plan(io, iolen)?, Given::new(cmd, argv, envp)?) };
         vexecmove(&nodes, pids, &plan, &given)
     };
-    returned(done())
+    called(done)
 }
 
 /// # Safety
@@ -172,7 +172,7 @@ pub(super) unsafe extern "C" fn bproc_execve(
 ) -> c_int {
     // SAFETY: as is asked for above.
     let done = || execve(&unsafe { Given::new(cmd, argv, envp) }?);
-    returned(done())
+    called(done)
 }
 
 /// # Safety
@@ -185,7 +185,7 @@ pub(super) unsafe extern "C" fn _bproc_move_io(node: c_int, io: *mut Io, iolen: 
         let plan = unsafe { io::plan(io, iolen) }?;
         go(destination(node)?, &plan, &[])
     };
-    returned(done())
+    called(done)
 }
 
 /// # Safety

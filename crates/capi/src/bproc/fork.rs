@@ -8,7 +8,7 @@ use super::text::{null, size};
 use super::types::{Io, DUMP_ALL, DUMP_DEFAULT};
 use super::words;
 use crate::helper::lock;
-use crate::said::{returned, Done, Failed};
+use crate::said::{called, guarded, Done, Failed};
 use std::ffi::c_int;
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -97,12 +97,12 @@ pub(super) fn why_not(to: NodeId, fault: Fault) -> Failed {
 }
 
 /// The parent's and the child's side of a fork.
-enum Side {
+pub(super) enum Side {
     Parent(c_int),
     Child,
 }
 
-fn fork() -> Done<Side> {
+pub(super) fn fork() -> Done<Side> {
     // SAFETY: fork(2) of the C library, which has its own locks in order in the child.
     match unsafe { libc::fork() } {
         -1 => Err(Failed::last("fork")),
@@ -120,7 +120,8 @@ fn arrive(gate: Gate, to: NodeId, plan: &Plan) {
     }
 }
 
-fn end(pid: c_int) {
+/// Kills a child and waits for it; one that has ended is only waited for.
+pub(super) fn end(pid: c_int) {
     // SAFETY: a child of this process that waits; its status is of no interest.
     unsafe {
         libc::kill(pid, libc::SIGKILL);
@@ -264,9 +265,9 @@ pub(super) unsafe extern "C" fn shoal_rfork_calling(
     let call = |hook: Hook| hook.map_or((), |hook| hook());
     call(before);
     // SAFETY: as is asked for above.
-    let done = unsafe { with_streams(node, streams) };
+    let done = guarded(|| unsafe { with_streams(node, streams) });
     call(if done == Ok(0) { child } else { parent });
-    returned(done)
+    called(|| done)
 }
 
 /// # Safety
@@ -290,7 +291,7 @@ unsafe fn with_streams(node: c_int, streams: *const c_int) -> Done<c_int> {
 #[no_mangle]
 pub(super) unsafe extern "C" fn _bproc_rfork_io(node: c_int, io: *mut Io, iolen: c_int, flags: c_int) -> c_int {
     // SAFETY: as is asked for above.
-    returned(unsafe { io::plan(io, iolen) }.and_then(|plan| rfork(node, &plan, flags)))
+    called(|| unsafe { io::plan(io, iolen) }.and_then(|plan| rfork(node, &plan, flags)))
 }
 
 /// # Safety
@@ -303,7 +304,7 @@ pub(super) unsafe extern "C" fn bproc_rfork_io(node: c_int, io: *mut Io, iolen: 
 
 #[no_mangle]
 pub(super) extern "C" fn _bproc_rfork(node: c_int, flags: c_int) -> c_int {
-    returned(rfork(node, &Plan::Forwarded, flags))
+    called(|| rfork(node, &Plan::Forwarded, flags))
 }
 
 #[no_mangle]
@@ -327,7 +328,7 @@ pub(super) unsafe extern "C" fn _bproc_vrfork_io(
         let ((nodes, pids), plan) = unsafe { (lists(n, nodes, pids)?, io::plan(io, iolen)?) };
         vrfork(&nodes, pids, &plan, flags)
     };
-    returned(done())
+    called(done)
 }
 
 /// # Safety

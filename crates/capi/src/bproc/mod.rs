@@ -4,6 +4,7 @@ mod changes;
 mod command;
 mod dump;
 mod exec;
+mod execdump;
 mod fork;
 mod io;
 mod nodes;

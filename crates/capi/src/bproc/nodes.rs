@@ -3,7 +3,7 @@
 use super::text::{null, put, size, text};
 use super::types::{NodeInfo, NodeSet, NODE_SELF, STATE, X_OK};
 use super::words;
-use crate::said::{self, returned, Done, Failed};
+use crate::said::{self, called, Done, Failed};
 use local::{socket_path, Local};
 use std::ffi::{c_char, c_int, c_void};
 use std::net::SocketAddr;
@@ -158,7 +158,7 @@ pub(super) fn nodes_alone() -> Done<Vec<NodeInfo>> {
 
 #[no_mangle]
 pub(super) extern "C" fn bproc_numnodes() -> c_int {
-    returned(nodes_alone().map(|nodes| nodes.len() as c_int))
+    called(|| nodes_alone().map(|nodes| nodes.len() as c_int))
 }
 
 /// -1 is the front end; so is a failure, with errno.
@@ -181,7 +181,7 @@ pub(super) unsafe extern "C" fn bproc_nodestatus(node: c_int, status: *mut c_cha
         put(unsafe { std::slice::from_raw_parts_mut(status, room) }, &known.state);
         Ok(0)
     };
-    returned(told())
+    called(told)
 }
 
 /// # Safety
@@ -201,7 +201,7 @@ pub(super) unsafe extern "C" fn bproc_nodeaddr(node: c_int, addr: *mut libc::soc
         *length = whole as c_int;
         Ok(0)
     };
-    returned(told())
+    called(told)
 }
 
 #[no_mangle]
@@ -212,29 +212,27 @@ pub(super) extern "C" fn bproc_nodeinfo(node: c_int, info: *mut NodeInfo) -> c_i
         *info = in_c(&known(node)?);
         Ok(0)
     };
-    returned(told())
+    called(told)
+}
+
+fn list(nodes: *mut NodeSet) -> Done<c_int> {
+    // SAFETY: null, or the caller's; what was in it before does not count.
+    let Some(set) = (unsafe { nodes.as_mut() }) else { return Err(null("bproc_nodelist")) };
+    let all = nodes_alone()?;
+    set.begin(all.len())?;
+    set.extend(&all)?;
+    Ok(set.size)
 }
 
 #[no_mangle]
 pub(super) extern "C" fn bproc_nodelist(nodes: *mut NodeSet) -> c_int {
-    let told = || {
-        // SAFETY: null, or the caller's; what was in it before does not count.
-        let Some(set) = (unsafe { nodes.as_mut() }) else { return Err(null("bproc_nodelist")) };
-        let all = nodes_alone()?;
-        set.begin(all.len())?;
-        set.extend(&all)?;
-        Ok(set.size)
-    };
-    returned(told())
+    called(|| list(nodes))
 }
 
 /// `fd` is a descriptor of [`bproc_notifier`].
 #[no_mangle]
 pub(super) extern "C" fn bproc_nodelist_(nodes: *mut NodeSet, fd: c_int) -> c_int {
-    match heard(fd) {
-        Ok(()) => bproc_nodelist(nodes),
-        Err(failed) => returned(Err(failed)),
-    }
+    called(|| heard(fd).and_then(|()| list(nodes)))
 }
 
 /// How long the value is; with a size of 0 nothing is written.
@@ -271,7 +269,7 @@ pub(super) unsafe extern "C" fn bproc_getnodeattr(
         }
         Ok(found.len() as c_int)
     };
-    returned(told())
+    called(told)
 }
 
 #[no_mangle]
@@ -281,13 +279,13 @@ pub(super) extern "C" fn bproc_access(node: c_int, mode: c_int) -> c_int {
         (X_OK, known) => may_enter(&known).map(|()| 0),
         _ => Err(Failed::new(libc::EINVAL, format!("bproc_access: a mode of {mode}"))),
     };
-    returned(told())
+    called(told)
 }
 
 /// A connection to the daemon, on which that tells of each change.
 #[no_mangle]
 pub(super) extern "C" fn bproc_notifier() -> c_int {
-    returned(notifier().map(IntoRawFd::into_raw_fd))
+    called(|| notifier().map(IntoRawFd::into_raw_fd))
 }
 
 fn notifier() -> Done<std::os::fd::OwnedFd> {

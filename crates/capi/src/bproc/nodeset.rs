@@ -4,7 +4,7 @@ use super::nodes::{in_c, nodes_alone};
 use super::text::{null, size, text};
 use super::types::{NodeInfo, NodeSet};
 use super::words;
-use crate::said::{returned, Done, Failed};
+use crate::said::{called, Done, Failed};
 use std::ffi::{c_char, c_int, CStr};
 use vocab::{Kind, NodeId};
 
@@ -19,7 +19,7 @@ impl NodeSet {
     }
 
     fn grow(&mut self, room: usize) -> Done<()> {
-        if room <= self.alloc as usize {
+        if room <= self.alloc.max(0) as usize {
             return Ok(());
         }
         let none = || Failed::new(libc::ENOMEM, format!("room for a set of {room} nodes"));
@@ -69,7 +69,7 @@ unsafe fn set<'a>(at: *mut NodeSet) -> Done<&'a mut NodeSet> {
 pub(super) extern "C" fn bproc_nodeset_init(ns: *mut NodeSet, room: c_int) -> c_int {
     // SAFETY: null, or the caller's.
     let done = || unsafe { set(ns) }?.begin(size(room, "bproc_nodeset_init")?).map(|()| 0);
-    returned(done())
+    called(done)
 }
 
 /// There is room for `room` nodes in all.
@@ -77,7 +77,7 @@ pub(super) extern "C" fn bproc_nodeset_init(ns: *mut NodeSet, room: c_int) -> c_
 pub(super) extern "C" fn bproc_nodeset_grow(ns: *mut NodeSet, room: c_int) -> c_int {
     // SAFETY: null, or the caller's.
     let done = || unsafe { set(ns) }?.grow(size(room, "bproc_nodeset_grow")?).map(|()| 0);
-    returned(done())
+    called(done)
 }
 
 #[no_mangle]
@@ -96,7 +96,7 @@ pub(super) extern "C" fn bproc_nodeset_add(ns: *mut NodeSet, info: *mut NodeInfo
         let (ns, info) = unsafe { (set(ns)?, info.as_ref()) };
         ns.extend(&[*info.ok_or_else(|| null("bproc_nodeset_add"))?]).map(|()| 0)
     };
-    returned(done())
+    called(done)
 }
 
 /// What `b` has comes behind what `a` has.
@@ -108,7 +108,7 @@ pub(super) extern "C" fn bproc_nodeset_append(a: *mut NodeSet, b: *mut NodeSet) 
         // SAFETY: as above.
         unsafe { set(a) }?.extend(&more).map(|()| 0)
     };
-    returned(done())
+    called(done)
 }
 
 /// # Safety
@@ -122,7 +122,7 @@ pub(super) unsafe extern "C" fn bproc_nodefilter(out: *mut NodeSet, of: *mut Nod
         let (out, spec) = unsafe { (set(out)?, text(spec, "bproc_nodefilter")?) };
         select(out, &of, spec)
     };
-    returned(done())
+    called(done)
 }
 
 /// # Safety
@@ -134,7 +134,7 @@ pub(super) unsafe extern "C" fn bproc_nodespec(out: *mut NodeSet, spec: *const c
         let (out, spec) = unsafe { (set(out)?, text(spec, "bproc_nodespec")?) };
         select(out, &nodes_alone()?, spec)
     };
-    returned(done())
+    called(done)
 }
 
 fn select(out: &mut NodeSet, of: &[NodeInfo], spec: &str) -> Done<c_int> {

@@ -4,7 +4,7 @@ use super::nodes::{all, daemon, find, meant, odd};
 use super::text::null;
 use super::types::{ProcInfo, NODE_ANY};
 use super::words;
-use crate::said::{returned, Done, Failed};
+use crate::said::{called, Done, Failed};
 use std::ffi::c_int;
 use vocab::{Kind, Pid};
 use wire::ask::{Answer, Ask};
@@ -23,7 +23,7 @@ pub(super) extern "C" fn bproc_pidnode(pid: c_int) -> c_int {
             Err(fault) => Err(fault.into()),
         }
     };
-    returned(node())
+    called(node)
 }
 
 /// How many processes there are on a node, or on all (BPROC_NODE_ANY).
@@ -44,7 +44,7 @@ pub(super) extern "C" fn bproc_proclist(node: c_int, list: *mut *mut ProcInfo) -
         *list = room;
         Ok(found.len() as c_int)
     };
-    returned(told())
+    called(told)
 }
 
 fn processes(node: c_int) -> Done<Vec<ProcInfo>> {

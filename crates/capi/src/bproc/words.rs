@@ -30,7 +30,9 @@ pub(super) extern "C" fn bproc_strerror(number: c_int) -> *const c_char {
     if let Some(words) = own {
         return words.as_ptr();
     }
-    WORDS.with_borrow_mut(|words| {
+    WORDS.with(|words| {
+        // A handler of a signal may have interrupted this very call.
+        let Ok(mut words) = words.try_borrow_mut() else { return c"Unknown error".as_ptr() };
         // SAFETY: the buffer is as long as is said; the call ends it with a zero, also for a number that is no errno.
         unsafe { libc::strerror_r(number, words.as_mut_ptr(), words.len()) };
         words.as_ptr()

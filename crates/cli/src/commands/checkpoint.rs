@@ -46,6 +46,9 @@ pub(crate) struct Checkpoint {
     /// Standard input has a byte as soon as the image that goes to standard output is kept
     #[arg(long, hide = true)]
     confirmed: bool,
+    /// The process was stopped before its first instruction for the dump; the restored process is not stopped
+    #[arg(long, hide = true)]
+    begins: bool,
     /// One that asks for itself cannot hear: that it is written, or why not, is said in this new file
     #[arg(long, hide = true, value_name = "FILE")]
     tell: Option<PathBuf>,
@@ -69,7 +72,10 @@ impl Checkpoint {
         // A file that is to be larger than files may be (RLIMIT_FSIZE) is a failure to be told, and to be tidied up after.
         kern::signal::block(SigSet(Sig::XFSZ.bit()))?;
         match place::of(pid)? {
-            Place::Here(given) => self.here(pid, given),
+            Place::Here(given) => {
+                let begins = self.begins;
+                self.here(pid, Given { begins, ..given })
+            }
             Place::Node(node) if self.dry_run => away::ask(node, &self.words("--dry-run")),
             Place::Node(node) => self.away(node),
         }
@@ -130,7 +136,7 @@ impl Checkpoint {
     fn words(&self, how: &str) -> Vec<String> {
         let mut words = vec!["checkpoint".to_owned(), self.pid.to_string(), "-o-".to_owned(), how.to_owned()];
         words.extend(
-            [(self.stop, "--stop"), (self.explain, "--explain")]
+            [(self.stop, "--stop"), (self.begins, "--begins"), (self.explain, "--explain")]
                 .iter()
                 .filter(|(wanted, _)| *wanted)
                 .map(|(_, word)| (*word).to_owned()),

@@ -1,6 +1,7 @@
 //! The commands: what each is called, and which exit status its own failure has.
 
 mod account;
+mod alone;
 mod away;
 mod becoming;
 mod bpcp;
@@ -46,6 +47,7 @@ mod web;
 mod whereis;
 mod withheld;
 
+pub(crate) use alone::command as alone;
 use clap::Subcommand;
 use client::run::FAILED;
 use client::Local;
