@@ -12,6 +12,7 @@ mod chaos;
 mod check;
 mod checkpoint;
 mod choice;
+mod complete;
 mod explain;
 mod fault;
 mod files;
@@ -39,6 +40,7 @@ mod rsh;
 mod run;
 mod sandbox;
 mod shell;
+mod surroundings;
 mod top;
 mod view;
 mod view_server;
@@ -95,6 +97,7 @@ pub(crate) enum Command {
     Bpfs(bpfs::Bpfs),
     #[command(hide = true)]
     ViewServer(view_server::ViewServer),
+    #[command(hide = true)]
     Jobs(jobs::Jobs),
     #[command(hide = true)]
     JobKeeper(jobs::JobKeeper),
@@ -110,6 +113,8 @@ pub(crate) enum Command {
     Session(rsh::Session),
     #[command(hide = true)]
     Carry(bpcp::Carry),
+    #[command(hide = true)]
+    Complete(complete::Complete),
 }
 
 impl Command {
@@ -156,6 +161,7 @@ impl Command {
             Command::Ghost(command) => command.run(hold),
             Command::Session(command) => command.run(),
             Command::Carry(command) => command.run(),
+            Command::Complete(command) => command.run(),
         }
     }
 

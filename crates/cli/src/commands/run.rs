@@ -1,6 +1,7 @@
 //! `shoal run [-n NODES | -a | -N COUNT] [-t] [-p] [--] PROGRAM ARG…`
 
 use super::files::Files;
+use super::surroundings::Around;
 use client::run::{run, Hold, Run, Show, FAILED};
 use client::socket_path;
 use std::ffi::OsString;
@@ -37,6 +38,8 @@ pub(crate) struct RunArgs {
     file: Option<OsString>,
     #[command(flatten)]
     files: Files,
+    #[command(flatten)]
+    around: Around,
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     program: Vec<OsString>,
@@ -57,9 +60,10 @@ impl RunArgs {
     /// `hold` is what the main thread does as the program's stand-in: `kern::standin::hold_here`.
     pub(crate) fn execute(self, hold: Hold) -> u8 {
         let (target, numbers) = (self.target(), self.threads.iter().copied().map(Pid).collect());
-        let RunArgs { terminal, prefix, program: argv, file, files, .. } = self;
-        let done = files.sees().map(|sees| {
-            let asked = Run { target, terminal, prefix, show: Show::default(), argv, file, numbers, sees };
+        let RunArgs { terminal, prefix, program: argv, file, files, around, .. } = self;
+        let done = files.sees().and_then(|sees| Ok((sees, around.surroundings()?))).map(|(sees, surroundings)| {
+            let show = Show::default();
+            let asked = Run { target, terminal, prefix, show, argv, file, numbers, sees, surroundings };
             run(&asked, &socket_path(), hold)
         });
         kern::own::complain(done.unwrap_or_else(|fault| fault));
