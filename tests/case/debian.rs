@@ -61,8 +61,9 @@ fn bash(line: &str) -> String {
 /// Nodes and PIDs of the space in bash and fish.
 fn completion_offers_what_there_is(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "completion_offers", 3)?;
-    let pid = s.ok("shoal run -n 1 sleep 1000 >/dev/null 2>&1 & echo $!")?;
+    let going = s.start("exec shoal run -n 1 sleep 1000");
     s.until("shoal ps | grep -q 'sleep 1000'")?;
+    let pid = s.ok("shoal ps | awk '/sleep 1000/ { print $1 }'")?;
     let bash = |line: &str, typed: &str| s.ok(&format!("{}'{typed}'", bash(line)));
     same("nodes of run", bash("shoal run -n", "")?.as_str(), "n0 n1 n2")?;
     same("a list", bash("shoal run -n", "n0,n")?.as_str(), "n0,n1 n0,n2")?;
@@ -79,6 +80,7 @@ fn completion_offers_what_there_is(place: &Place) -> Res<End> {
     same("processes in fish", fish("shoal where ")?.as_str(), pid.as_str())?;
     s.ok(&format!("zsh -fn {}/_shoal", completions()))?;
     s.ok(&format!("kill {pid}"))?;
+    going.end()?;
     Ok(End::Passed)
 }
 
