@@ -49,7 +49,7 @@ fn completions() -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../dist/completions").display().to_string()
 }
 
-/// What bash puts in for the last word of a line.
+/// Words that bash puts in for the last word of a line.
 fn bash(line: &str) -> String {
     format!(
         "bash --norc -c 'source {}/shoal.bash; COMP_WORDS=({line} \"\"); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \

@@ -41,7 +41,7 @@ A front end runs without any setting.
 has the documents that this page names.
 "#;
 
-/// What the example file is made of.
+/// A part of the example file.
 #[derive(Debug, PartialEq)]
 enum Item {
     Section(String),
@@ -93,7 +93,7 @@ fn items(file: &str) -> Vec<Item> {
         } else if let Some(line) = comment {
             text.push(line.to_owned());
         } else {
-            // What stands above an empty line is of the file.
+            // A comment above an empty line is of the whole file.
             text.clear();
         }
     }

@@ -9,7 +9,7 @@ use vocab::Result;
 /// Print what a shell can offer for a word of a command line: a line for each, the word, a tab and its meaning
 #[derive(Args, Debug)]
 pub(crate) struct Complete {
-    /// Which word, from 0 on; 0 is the program
+    /// The place of the word in the line; 0 is the program
     at: usize,
     /// The words of the command line
     #[arg(last = true, value_name = "WORD")]
@@ -21,7 +21,7 @@ impl Complete {
         let at = self.at.min(self.words.len());
         let offers = completion::offers(crate::definition(), self.words, at);
         let line = |one: completion::Offer| format!("{}\t{}\n", one.word, one.meaning);
-        // A line is one word.
+        // A word with such a character would be two offers.
         let words = offers.into_iter().filter(|one| !one.word.contains(['\n', '\t']));
         print::out(&words.map(line).collect::<String>()).map(|()| ExitCode::SUCCESS)
     }

@@ -12,6 +12,9 @@ use wire::run::Target;
 ///
 /// Without -n, -a or -N it runs on the least loaded node. Exit status: the program's; 127 when it was not found, 126 when it could not be started, 125 when
 /// shoal failed.
+///
+/// The program's environment says where it was started: SHOAL_NODE is the number of the node and SHOAL_NODENAME its name, SHOAL_COPY the number of this
+/// copy, from 0 on in the order of the nodes, and SHOAL_COPIES how many there are.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
     /// On these nodes, a copy on each: 0, or 0-3,7

@@ -1,4 +1,4 @@
-//! What a shell offers at TAB: commands and options by clap's definitions, nodes and PIDs as the daemon knows them now.
+//! Offers of a shell at TAB: commands and options by clap's definitions, nodes and PIDs as the daemon knows them now.
 
 mod space;
 mod values;

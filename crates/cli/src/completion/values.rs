@@ -1,4 +1,4 @@
-//! Which values an argument can have, by the name that its help gives the value.
+//! Values that an argument can have, by the name that its help gives the value.
 
 use super::space::Space;
 use clap_complete::engine::CompletionCandidate;
