@@ -15,6 +15,7 @@ mod clocks;
 mod commands;
 mod copies;
 mod daemons;
+mod debian;
 mod floods;
 mod gates;
 mod hostile;
@@ -63,6 +64,7 @@ mod rights;
 mod rights_images;
 mod rights_numbers;
 mod rsh;
+mod run_options;
 mod scene;
 mod shell;
 mod slow;
@@ -146,8 +148,10 @@ const OTHERS: &[&[Scene]] = &[
     checkpoint_changing::SCENES,
     checkpoint_dry::SCENES,
     copies::SCENES,
+    debian::SCENES,
     jobs::SCENES,
     commands::SCENES,
+    run_options::SCENES,
     nodes_rights::SCENES,
     nodes_states::SCENES,
     nodes_files::SCENES,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use vocab::{Fault, NodeId, Pid, Result};
 use wire::ask::{self, Answer, Further};
 use wire::node::{ChannelTo, ToNode};
-use wire::run::{Program, Stdio};
+use wire::run::{Program, Stdio, COPIES, COPY};
 
 /// Where answers to a question go.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -146,12 +146,20 @@ impl Runs {
     /// The copy `copy` of `caller` gets PID `pid`: its program, and how its node reaches the relay.
     pub(crate) fn start(&mut self, caller: Pid, copy: u32, pid: Pid) -> Option<(Program, ChannelTo)> {
         let run = self.runs.get_mut(&caller)?;
+        let many = run.copies.len();
         let one = run.copies.get_mut(copy as usize)?;
         one.pid = Some(pid);
+        let node = one.node;
         self.programs.insert(pid, (caller, copy));
         let (token, key) = (one.token.to_vec(), one.key.to_vec());
         let (address, terminal) = (run.address.clone(), run.has_terminal());
-        Some((run.program.clone(), ChannelTo { address, token, key, program: true, terminal, waits: false }))
+        let mut program = run.program.clone();
+        program.set_node(node);
+        if many > 1 {
+            program.set_variable(COPY.as_bytes(), copy.to_string().as_bytes());
+            program.set_variable(COPIES.as_bytes(), many.to_string().as_bytes());
+        }
+        Some((program, ChannelTo { address, token, key, program: true, terminal, waits: false }))
     }
 
     /// The program's PID has ended, or could not be started: who is to be told, and for which copy.

@@ -222,6 +222,11 @@ pub fn umask() -> Result<u32> {
         .ok_or_else(|| Fault::bug("/proc/self/status says no umask"))
 }
 
+pub fn set_umask(mask: u32) {
+    // SAFETY: a number only.
+    unsafe { libc::umask(mask) };
+}
+
 /// Gives the calling thread a descriptor table of its own, with 2 and both of `keep` in it, and with `terminal` 0 too: what the other
 /// threads close is closed, and what this one opens from now on the others do not have, nor do processes that they fork.
 ///
@@ -385,18 +390,19 @@ pub use libc::ENOENT;
 
 /// Becomes the program `argv[0]`, as [`exec_file`].
 pub fn exec(argv: &[std::ffi::CString]) -> i32 {
-    argv.first().map_or(libc::EINVAL, |file| exec_file(file, argv))
+    argv.first().map_or(libc::EINVAL, |file| exec_file(file, argv, &environment()))
 }
 
 /// Becomes the program `file`, looked up along PATH (execvp(3)), with this process's mask and environment, and SIGPIPE as whoever started
 /// us had it. (The standard library's exec empties the mask.) Returns only the errno of a failure.
-pub fn exec_file(file: &std::ffi::CStr, argv: &[std::ffi::CString]) -> i32 {
+pub fn exec_file(file: &std::ffi::CStr, argv: &[std::ffi::CString], environment: &[Vec<u8>]) -> i32 {
     if !crate::signal::inherited_ignored().has(vocab::Sig::PIPE) {
         let _ = crate::signal::set_default(vocab::Sig::PIPE);
     }
     let mut pointers: Vec<*const libc::c_char> = argv.iter().map(|a| a.as_ptr()).collect();
     pointers.push(std::ptr::null());
-    let entries: Vec<_> = environment().into_iter().filter_map(|entry| std::ffi::CString::new(entry).ok()).collect();
+    let entries: Vec<_> =
+        environment.iter().filter_map(|entry| std::ffi::CString::new(entry.as_slice()).ok()).collect();
     let list: Vec<_> = entries.iter().map(|e| e.as_ptr()).chain([std::ptr::null()]).collect();
     // SAFETY: a live string, and two NULL-terminated lists of live strings.
     unsafe { libc::execvpe(file.as_ptr(), pointers.as_ptr(), list.as_ptr()) };

@@ -8,6 +8,13 @@ use vocab::{Capabilities, Creds, NodeId, Pid};
 /// is for the descendants.
 pub const LATE_RELAY: &str = "shoal:late";
 
+/// Variables of a program's environment: the number of its node, and the node's name.
+pub const NODE: &str = "SHOAL_NODE";
+pub const NODE_NAME: &str = "SHOAL_NODENAME";
+/// Which of the copies of one `shoal run` the program is, from 0 on, and how many there are.
+pub const COPY: &str = "SHOAL_COPY";
+pub const COPIES: &str = "SHOAL_COPIES";
+
 /// Where the program is to run.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
 pub enum Target {
@@ -119,6 +126,19 @@ pub struct Program {
 }
 
 impl Program {
+    /// Sets a variable of its environment, also where that has several of the name. The order of all others stays.
+    pub fn set_variable(&mut self, name: &[u8], value: &[u8]) {
+        let is_it = |entry: &[u8]| entry.strip_prefix(name).is_some_and(|rest| rest.starts_with(b"="));
+        self.env.retain(|entry| !is_it(entry));
+        self.env.push([name, b"=", value].concat().into());
+    }
+
+    /// Says in its environment on which node it starts.
+    pub fn set_node(&mut self, node: NodeId) {
+        self.set_variable(NODE.as_bytes(), node.0.to_string().as_bytes());
+        self.set_variable(NODE_NAME.as_bytes(), node.to_string().as_bytes());
+    }
+
     /// Leaves it no resource limit above `limits` (resource, soft, hard), those of whoever asks, and no lower niceness than theirs: what they
     /// might not do themselves (setrlimit(2), setpriority(2)).
     pub fn restrict(&mut self, limits: &[(u32, u64, u64)], nice: i32) {

@@ -101,6 +101,7 @@ impl Bpsh {
             file: None,
             numbers: Vec::new(),
             sees: Default::default(),
+            surroundings: Default::default(),
         };
         Ok(run(&asked, self.daemon.socket(), hold))
     }

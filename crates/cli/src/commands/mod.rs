@@ -13,6 +13,7 @@ mod chaos;
 mod check;
 mod checkpoint;
 mod choice;
+mod complete;
 mod explain;
 mod fault;
 mod files;
@@ -40,6 +41,7 @@ mod rsh;
 mod run;
 mod sandbox;
 mod shell;
+mod surroundings;
 mod top;
 mod view;
 mod view_server;
@@ -97,6 +99,7 @@ pub(crate) enum Command {
     Bpfs(bpfs::Bpfs),
     #[command(hide = true)]
     ViewServer(view_server::ViewServer),
+    #[command(hide = true)]
     Jobs(jobs::Jobs),
     #[command(hide = true)]
     JobKeeper(jobs::JobKeeper),
@@ -112,6 +115,8 @@ pub(crate) enum Command {
     Session(rsh::Session),
     #[command(hide = true)]
     Carry(bpcp::Carry),
+    #[command(hide = true)]
+    Complete(complete::Complete),
 }
 
 impl Command {
@@ -158,6 +163,7 @@ impl Command {
             Command::Ghost(command) => command.run(hold),
             Command::Session(command) => command.run(),
             Command::Carry(command) => command.run(),
+            Command::Complete(command) => command.run(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! `shoal run [-n NODES | -a | -N COUNT] [-t] [-p] [--] PROGRAM ARG…`
 
 use super::files::Files;
+use super::surroundings::Around;
 use client::run::{run, Hold, Run, Show, FAILED};
 use client::socket_path;
 use std::ffi::OsString;
@@ -11,6 +12,9 @@ use wire::run::Target;
 ///
 /// Without -n, -a or -N it runs on the least loaded node. Exit status: the program's; 127 when it was not found, 126 when it could not be started, 125 when
 /// shoal failed.
+///
+/// The program's environment says where it was started: SHOAL_NODE is the number of the node and SHOAL_NODENAME its name, SHOAL_COPY the number of this
+/// copy, from 0 on in the order of the nodes, and SHOAL_COPIES how many there are.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
     /// On these nodes, a copy on each: 0, or 0-3,7
@@ -37,6 +41,8 @@ pub(crate) struct RunArgs {
     file: Option<OsString>,
     #[command(flatten)]
     files: Files,
+    #[command(flatten)]
+    around: Around,
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     program: Vec<OsString>,
@@ -57,9 +63,10 @@ impl RunArgs {
     /// `hold` is what the main thread does as the program's stand-in: `kern::standin::hold_here`.
     pub(crate) fn execute(self, hold: Hold) -> u8 {
         let (target, numbers) = (self.target(), self.threads.iter().copied().map(Pid).collect());
-        let RunArgs { terminal, prefix, program: argv, file, files, .. } = self;
-        let done = files.sees().map(|sees| {
-            let asked = Run { target, terminal, prefix, show: Show::default(), argv, file, numbers, sees };
+        let RunArgs { terminal, prefix, program: argv, file, files, around, .. } = self;
+        let done = files.sees().and_then(|sees| Ok((sees, around.surroundings()?))).map(|(sees, surroundings)| {
+            let show = Show::default();
+            let asked = Run { target, terminal, prefix, show, argv, file, numbers, sees, surroundings };
             run(&asked, &socket_path(), hold)
         });
         kern::own::complain(done.unwrap_or_else(|fault| fault));

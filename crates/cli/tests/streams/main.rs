@@ -37,6 +37,7 @@ fn main() -> ExitCode {
             file: None,
             numbers: Vec::new(),
             sees: Default::default(),
+            surroundings: Default::default(),
         };
         eprintln!("shoal: {}", run(&asked, &socket_path(), hold));
         return ExitCode::from(client::run::FAILED);

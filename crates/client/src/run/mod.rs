@@ -23,6 +23,7 @@ mod output;
 mod program;
 mod queue;
 mod show;
+mod surroundings;
 mod takers;
 mod turns;
 
@@ -53,6 +54,7 @@ use wire::stream::Stream;
 use asking::Asking;
 pub use program::collect;
 pub use show::{Ends, Show, END};
+pub use surroundings::Surroundings;
 
 /// The exit status for failures of our own, as of env(1), nohup(1) and timeout(1).
 pub const FAILED: u8 = 125;
@@ -82,6 +84,7 @@ pub struct Run {
     /// It will have threads with these numbers, which are kept free here for it.
     pub numbers: Vec<Pid>,
     pub sees: Sees,
+    pub surroundings: Surroundings,
 }
 
 /// Files that the program sees and others on its node do not.
@@ -122,7 +125,8 @@ fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
     kern::regain::stack()?;
     keep(&run.numbers)?;
     let (numbers, Sees { view, places }) = (run.numbers.clone(), run.sees.clone());
-    let program = Program { numbers, view, places, ..collect(&run.argv, run.file.as_deref(), run.terminal)? };
+    let mut program = Program { numbers, view, places, ..collect(&run.argv, run.file.as_deref(), run.terminal)? };
+    run.surroundings.set(&mut program);
     let program = Box::new(program);
     let mut asking = Asking::connect(socket)?;
     // From here on signals wait: the hold hands them to the program. One that ended us in between would not be for what that has forked by then.
@@ -132,7 +136,7 @@ fn start(run: &Run, socket: &Path, hold: Hold) -> Result<OwnedFd> {
         (Answer::Granted { hold, copies }, _) => (hold, copies),
         (Answer::Here, _) => {
             signal::set_mask(mask)?;
-            return Err(exec_here(run));
+            return Err(exec_here(run, socket));
         }
         (Answer::Each(nodes), _) => {
             drop(asking);
@@ -218,6 +222,7 @@ pub fn stand(socket: &Path, numbers: &[Pid], hold: Hold) -> Fault {
             file: None,
             numbers: Vec::new(),
             sees: Sees::default(),
+            surroundings: Surroundings::default(),
         };
         relayed(&run, asking, socket, copies)?;
         open_in_time(&place, until)
@@ -281,7 +286,7 @@ fn connect_in_time(socket: &Path, until_us: u64) -> Result<Asking> {
 }
 
 /// The program is to run where the caller is: it becomes it in the ordinary way. Returns only a failure.
-fn exec_here(Run { argv, file, sees, .. }: &Run) -> Fault {
+fn exec_here(Run { argv, file, sees, surroundings, .. }: &Run, socket: &Path) -> Fault {
     if matches!(sees.view, Some(View::Node | View::Front)) || !sees.places.is_empty() {
         let why = "a program that starts on its caller's own node sees what that sees: --view, --bind, --tmp and --read-only are for other nodes";
         return Fault::refused(why);
@@ -290,7 +295,8 @@ fn exec_here(Run { argv, file, sees, .. }: &Run) -> Fault {
     let doing = format!("execute {}", file.to_string_lossy());
     let strings = argv.iter().map(|a| kern::sys::cstring(a.as_encoded_bytes())).collect::<Result<Vec<_>>>();
     let file = kern::sys::cstring(file.as_encoded_bytes());
-    let fault = match file.and_then(|file| strings.map(|strings| own::exec_file(&file, &strings))) {
+    let ready = surroundings.take(socket).and_then(|environment| Ok((file?, strings?, environment)));
+    let fault = match ready.map(|(file, strings, environment)| own::exec_file(&file, &strings, &environment)) {
         Ok(errno) => Fault::sys(errno, doing),
         Err(fault) => return fault,
     };

@@ -137,7 +137,17 @@ impl Bpcp {
                 std::env::set_current_dir("/").map_err(|e| Fault::io(&e, "enter /"))?;
                 let (target, argv) = (Target::Nodes(vec![node]), side.words());
                 let (terminal, prefix, show, numbers) = (false, false, Show::default(), Vec::new());
-                let asked = Run { target, terminal, prefix, show, argv, file: None, numbers, sees: Default::default() };
+                let asked = Run {
+                    target,
+                    terminal,
+                    prefix,
+                    show,
+                    argv,
+                    file: None,
+                    numbers,
+                    sees: Default::default(),
+                    surroundings: Default::default(),
+                };
                 Err(run(&asked, self.daemon.socket(), hold))
             }
         });

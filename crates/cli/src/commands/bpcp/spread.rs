@@ -143,6 +143,7 @@ impl Nodes {
             file: None,
             numbers: Vec::new(),
             sees: Default::default(),
+            surroundings: Default::default(),
         };
         let errors = duplicate(&std::io::stderr())?;
         let caller = Pid(std::process::id() as i32);

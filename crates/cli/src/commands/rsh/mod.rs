@@ -74,6 +74,7 @@ impl Rsh {
             file: None,
             numbers: Vec::new(),
             sees: Default::default(),
+            surroundings: Default::default(),
         };
         Ok(run(&asked, self.daemon.socket(), hold))
     }

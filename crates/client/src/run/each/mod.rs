@@ -11,7 +11,7 @@ mod shared;
 use super::hub::tell_ends;
 use super::input::{Reader, Source};
 use super::output::Writer;
-use super::{exit_as, lines, program, run, spawn, turns, Hold, Run, Show, FAILED};
+use super::{exit_as, lines, program, run, spawn, turns, Hold, Run, Show, Surroundings, FAILED};
 use copies::{Copies, Copy};
 use kern::init::SignalFd;
 use kern::{own, signal, sys};
@@ -40,7 +40,7 @@ fn start_all(asked: &Run, nodes: &[NodeId], socket: &Path, hold: Hold) -> Result
     let signals = SignalFd::new(&[&copies::PASSED_ON[..], &[Sig::CHLD, Sig::CONT]].concat())?;
     let mut copies = Vec::new();
     let caller = Pid(std::process::id() as i32);
-    for node in nodes {
+    for (copy, node) in (0..).zip(nodes) {
         let (input, to) = sys::pipe()?;
         let (output, out) = sys::pipe()?;
         let (errors, err) = sys::pipe()?;
@@ -49,7 +49,9 @@ fn start_all(asked: &Run, nodes: &[NodeId], socket: &Path, hold: Hold) -> Result
             let ready = own::take_standard([input, out, err])
                 .and_then(|()| own::die_with_parent(Sig::KILL, caller))
                 .and_then(|()| signal::set_mask(mask));
-            let one = Run { target: Target::Nodes(vec![*node]), prefix: false, show: Show::default(), ..asked.clone() };
+            let surroundings = Surroundings { copy: Some((copy, nodes.len() as u32)), ..asked.surroundings.clone() };
+            let target = Target::Nodes(vec![*node]);
+            let one = Run { target, prefix: false, show: Show::default(), surroundings, ..asked.clone() };
             let fault = ready.err().unwrap_or_else(|| run(&one, socket, hold));
             own::complain(fault);
             std::process::exit(FAILED.into());
