@@ -10,8 +10,15 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use vocab::{Fault, Result};
 
-/// A mount: its number, which no other one has as long as it is there, and where it is.
-pub type Mount = (u64, PathBuf);
+/// A mount.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Mount {
+    /// No other one has it as long as this is there.
+    pub number: u64,
+    pub at: PathBuf,
+    /// Of the mount alone, as `rw,nosuid`.
+    pub options: Vec<u8>,
+}
 
 /// The mounts of this process's namespace.
 #[derive(Debug)]
@@ -39,14 +46,15 @@ impl Mounts {
         let path = format!("{PROC}/self/mountinfo");
         let text = std::fs::read(&path).map_err(|e| Fault::io(&e, format!("read {path}")))?;
         let lines = text.split(|byte| *byte == b'\n').filter_map(mount);
-        Ok(lines.filter(|(_, at)| !at.starts_with(but)).collect())
+        Ok(lines.filter(|mount| !mount.at.starts_with(but)).collect())
     }
 }
 
 fn mount(line: &[u8]) -> Option<Mount> {
     let mut words = line.split(|byte| *byte == b' ');
     let number = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
-    Some((number, unescaped(words.nth(3)?)))
+    let at = unescaped(words.nth(3)?);
+    Some(Mount { number, at, options: words.next()?.to_vec() })
 }
 
 /// Blanks and their like are `\` and three octal digits (linux: mangle).
@@ -76,7 +84,8 @@ mod tests {
     #[test]
     fn a_line_of_mountinfo() {
         let line = b"36 35 98:0 /mnt1 /a\\040b\\134c rw,noatime master:1 - ext3 /dev/root rw";
-        assert_eq!(mount(line), Some((36, "/a b\\c".into())));
+        let options = b"rw,noatime".to_vec();
+        assert_eq!(mount(line), Some(Mount { number: 36, at: "/a b\\c".into(), options }));
         assert_eq!(mount(b""), None);
         assert_eq!(unescaped(b"\\9\\01"), PathBuf::from("\\9\\01"));
     }
@@ -85,6 +94,6 @@ mod tests {
     fn the_root_is_mounted() {
         let mounts = Mounts::open().expect("/proc");
         let all = mounts.all("/proc").expect("/proc");
-        assert!(all.iter().any(|(_, at)| at.as_os_str() == "/") && all.iter().all(|(_, at)| !at.starts_with("/proc")));
+        assert!(all.iter().any(|one| one.at.as_os_str() == "/") && all.iter().all(|one| !one.at.starts_with("/proc")));
     }
 }

@@ -59,7 +59,7 @@ fn from((place, address): (usize, SocketAddr), key: &[u8; 32], spool: &Spool) ->
     let mut line = Line::dialled(sock::tcp_connect(address, monotonic_us() + CONNECTED_US)?, key)?;
     line.say(&Want { from: spool.length() })?;
     loop {
-        match line.next()? {
+        match line.hear()? {
             Said::Bytes(bytes) => spool.append(&bytes)?,
             Said::Alive => {}
             Said::End(length, upper, lower) if length == spool.length() => {

@@ -87,7 +87,7 @@ impl Line {
     ///
     /// # Errors
     /// `Gone` when nothing comes for [`PATIENCE`].
-    pub fn next<T: for<'b> Decode<'b, ()>>(&mut self) -> Result<T> {
+    pub fn hear<T: for<'b> Decode<'b, ()>>(&mut self) -> Result<T> {
         let until = deadline();
         loop {
             if let Some(what) = self.0.next()? {

@@ -79,7 +79,7 @@ fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
 }
 
 fn give(line: &mut Line, spool: &Spool) -> Result<()> {
-    let Want { from: mut at } = line.next()?;
+    let Want { from: mut at } = line.hear()?;
     let mut buffer = Vec::new();
     loop {
         let Progress { length, end } = spool.wait(at, PATIENCE / 4);

@@ -52,7 +52,7 @@ pub fn serve(listener: Listener, cluster: &[u8; 32], store: Arc<Store>) -> Resul
 }
 
 fn give(line: &mut Line, store: &Store) -> Result<()> {
-    let Want { name, from: mut at } = line.next()?;
+    let Want { name, from: mut at } = line.hear()?;
     let Some(object) = store.by_name(Name(name)) else { return line.say(&Said::End) };
     loop {
         let Progress { length, state } = object.wait(at, PATIENCE / 4);
@@ -78,7 +78,7 @@ pub fn fetch(address: SocketAddr, cluster: &[u8; 32], object: &Object, mut came:
     line.say(&Want { name: object.name().0, from: object.length() })?;
     let mut piece = Vec::new();
     while !object.is_whole() {
-        match line.next()? {
+        match line.hear()? {
             Said::Bytes(bytes) => piece.extend(bytes),
             Said::Alive => {}
             Said::End => return Err(Fault::gone(format!("{address} has no more of {}", object.name()))),

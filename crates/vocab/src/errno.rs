@@ -19,6 +19,7 @@ pub const EFBIG: i32 = 27;
 pub const ENOSPC: i32 = 28;
 pub const EPIPE: i32 = 32;
 pub const ERANGE: i32 = 34;
+pub const ENOLCK: i32 = 37;
 pub const ENOSYS: i32 = 38;
 pub const ENODATA: i32 = 61;
 pub const EADDRINUSE: i32 = 98;

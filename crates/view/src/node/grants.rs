@@ -23,6 +23,8 @@ const FLOCK_UNLOCK: u32 = 1 << 1;
 /// What a file lacks counts so long: of what is done by another name of the file nobody tells.
 const KEPT: Duration = Duration::from_secs(1);
 const MOST_PLAIN: usize = 100_000;
+/// So many names of attributes of one file.
+const MOST_LACKS: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Grants {
@@ -162,7 +164,11 @@ impl Grants {
             op::GETXATTR => {
                 if let Ok((_, name)) = take::<GetxattrIn>(body) {
                     let until = (!kept.long).then(|| Instant::now() + KEPT);
-                    self.lacks.entry(header.node).or_default().insert(name.to_vec(), until);
+                    let lacks = self.lacks.entry(header.node).or_default();
+                    if lacks.len() >= MOST_LACKS {
+                        lacks.clear();
+                    }
+                    lacks.insert(name.to_vec(), until);
                 }
             }
             _ => {}

@@ -212,7 +212,6 @@ impl Call<'_> {
             op::GETLK => self.get_lock(body),
             op::SETLK => self.set_lock(body, false),
             op::SETLKW => self.set_lock(body, true),
-            op::INTERRUPT => self.interrupt(body),
             op::FALLOCATE => self.allocate(body),
             op::LSEEK => self.seek(body),
             op::COPY_FILE_RANGE => self.copy(body),
@@ -228,18 +227,6 @@ impl Call<'_> {
             let (one, behind): (ForgetOne, _) = take(rest)?;
             self.coherence.inodes.forget(one.node, self.session.who, Some(one.lookups));
             rest = behind;
-        }
-        Ok(Reply::default())
-    }
-
-    /// Calls the thread away that serves what is named, if it waits.
-    fn interrupt(&self, body: &[u8]) -> Errno<Reply> {
-        let (unique, _): (u64, _) = take(body)?;
-        let waiting = || lock(&self.session.waiting).get(&unique).copied();
-        // The thread may be on its way into the call.
-        while let Some(waiter) = waiting() {
-            Waiter::call_away(waiter);
-            let _ = kern::poll::poll(&[], 1);
         }
         Ok(Reply::default())
     }

@@ -13,7 +13,7 @@ use crate::line::lock;
 use kern::fanotify::{Event, Watch};
 use kern::file_lease::{self, Break, Breaks};
 use rustix::fs::OFlags;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -21,12 +21,34 @@ use tracing::{info, warn};
 use vocab::Pid;
 use zerocopy::IntoBytes;
 
+/// By their descriptors, and in the order in which they were taken; some in the order are let go already.
+#[derive(Debug, Default)]
+struct Leases {
+    by_fd: HashMap<RawFd, Weak<Inode>>,
+    order: VecDeque<Weak<Inode>>,
+    /// A thread lets go of the oldest.
+    trimmed: bool,
+}
+
+impl Leases {
+    fn add(&mut self, fd: RawFd, inode: &Arc<Inode>) {
+        self.by_fd.insert(fd, Arc::downgrade(inode));
+        self.order.push_back(Arc::downgrade(inode));
+        if self.order.len() > 2 * self.by_fd.len() + 1024 {
+            let mut there: HashSet<*const Inode> = self.by_fd.values().map(Weak::as_ptr).collect();
+            self.order.retain(|inode| there.remove(&inode.as_ptr()));
+        }
+    }
+}
+
 /// Sessions by number, and the leases that there are.
 pub(crate) struct Coherence {
+    /// For threads.
+    own: Weak<Coherence>,
     pub(crate) inodes: Inodes,
     pub(crate) objects: Objects,
     sessions: Mutex<HashMap<Who, Arc<Session>>>,
-    leases: Mutex<HashMap<RawFd, Weak<Inode>>>,
+    leases: Mutex<Leases>,
     /// A node has so long to let go of what it keeps; after that it is lost.
     patience: Duration,
 }
@@ -38,14 +60,9 @@ const PAUSE: Duration = Duration::from_micros(300);
 type Told = (Arc<Session>, u64);
 
 impl Coherence {
-    pub(crate) fn new(inodes: Inodes, patience: Duration) -> Coherence {
-        Coherence {
-            inodes,
-            objects: Objects::default(),
-            sessions: Mutex::default(),
-            leases: Mutex::default(),
-            patience,
-        }
+    pub(crate) fn new(inodes: Inodes, patience: Duration) -> Arc<Coherence> {
+        let (objects, sessions, leases) = (Objects::default(), Mutex::default(), Mutex::default());
+        Arc::new_cyclic(|own| Coherence { own: own.clone(), inodes, objects, sessions, leases, patience })
     }
 
     pub(crate) fn join(&self, session: &Arc<Session>) {
@@ -105,7 +122,7 @@ impl Coherence {
 
     /// Has a lease on a file whose attributes are asked for again and again, so that they count for longer, if there is room for it.
     pub(crate) fn lease_for_attributes(&self, inode: &Arc<Inode>) {
-        if !inode.is_file() || inode.closed || lock(&self.leases).len() >= self.inodes.most_leases() {
+        if !inode.is_file() || inode.closed || lock(&self.leases).by_fd.len() >= self.inodes.most_leases() / 2 {
             return;
         }
         self.inodes.mark_file(inode);
@@ -116,16 +133,47 @@ impl Coherence {
         if state.lease.is_some() {
             return Some(());
         }
-        if state.writers > 0 {
+        if state.writers > 0 || inode.unkept {
+            return None;
+        }
+        if lock(&self.leases).by_fd.len() >= self.inodes.most_leases() {
+            self.trim();
             return None;
         }
         let file = Arc::new(self.inodes.open(inode, OFlags::RDONLY | OFlags::NONBLOCK).ok()?);
         if !file_lease::take(file.as_fd()) {
             return None;
         }
-        lock(&self.leases).insert(file.as_raw_fd(), Arc::downgrade(inode));
+        lock(&self.leases).add(file.as_raw_fd(), inode);
         state.lease = Some(file);
         Some(())
+    }
+
+    /// Lets go of the oldest leases, by a thread: each has a descriptor, and nodes may take their time.
+    fn trim(&self) {
+        let Some(coherence) = self.own.upgrade() else { return };
+        if std::mem::replace(&mut lock(&self.leases).trimmed, true) {
+            return;
+        }
+        let trim = move || {
+            let least = coherence.inodes.most_leases() / 4 * 3;
+            let oldest = || {
+                let mut leases = lock(&coherence.leases);
+                if leases.by_fd.len() > least {
+                    leases.order.pop_front()
+                } else {
+                    None
+                }
+            };
+            while let Some(inode) = oldest() {
+                inode.upgrade().iter().for_each(|inode| coherence.recall(inode));
+            }
+            lock(&coherence.leases).trimmed = false;
+        };
+        if let Err(error) = std::thread::Builder::new().name("leases".into()).spawn(trim) {
+            info!(%error, "view: a thread");
+            lock(&self.leases).trimmed = false;
+        }
     }
 
     /// Has every node let go of the pages of this file, and then whoever waits to open it for writing.
@@ -134,7 +182,7 @@ impl Coherence {
             let mut state = lock(&inode.state);
             state.changes += 1;
             let Some(lease) = state.lease.take() else { return };
-            lock(&self.leases).remove(&lease.as_raw_fd());
+            lock(&self.leases).by_fd.remove(&lease.as_raw_fd());
             let mut holders = Vec::new();
             for (who, holder) in &mut state.holders {
                 let (content, attributes) =
@@ -178,8 +226,16 @@ impl Coherence {
 
     /// Attributes of a file have changed; returns when every node but `by` knows that.
     pub(crate) fn attributes_changed(&self, inode: &Inode, by: Option<Who>) {
-        let told = self.tell_attributes(&mut lock(&inode.state), inode.id, by);
+        let mut told = self.tell_attributes(&mut lock(&inode.state), inode.id, by);
+        if let Some(first) = self.first(inode) {
+            told.extend(self.tell_attributes(&mut lock(&first.state), first.id, None));
+        }
         self.wait(&told);
+    }
+
+    /// The same file in the mount in which it became known first, if that is another one.
+    fn first(&self, inode: &Inode) -> Option<Arc<Inode>> {
+        inode.unkept.then(|| self.inodes.known(inode.key)).flatten().filter(|first| first.id != inode.id)
     }
 
     fn tell_attributes(&self, state: &mut State, id: u64, by: Option<Who>) -> Vec<Told> {
@@ -208,6 +264,9 @@ impl Coherence {
 
     /// A name leads to something else, or nowhere. Nodes other than `by` are told, which nobody waits for: a node's kernel may have to wait for its own answer first.
     pub(crate) fn name_changed(&self, directory: &Inode, name: &[u8], by: Option<Who>) {
+        if let Some(first) = self.first(directory) {
+            self.name_changed(&first, name, None);
+        }
         let mut state = lock(&directory.state);
         let named = state.names.remove(name);
         let child = named.as_ref().map_or(0, |named| named.node);
@@ -310,7 +369,7 @@ impl Coherence {
     pub(crate) fn let_go(self: &Arc<Self>, breaks: &Breaks) {
         loop {
             let broken = match breaks.next() {
-                Ok(Break::Of(fd)) => lock(&self.leases).get(&fd).and_then(Weak::upgrade).into_iter().collect(),
+                Ok(Break::Of(fd)) => lock(&self.leases).by_fd.get(&fd).and_then(Weak::upgrade).into_iter().collect(),
                 Ok(Break::Some) => self.broken(),
                 Err(fault) => return warn!(%fault, "view: leases are not let go any more"),
             };
@@ -325,7 +384,7 @@ impl Coherence {
     }
 
     fn broken(&self) -> Vec<Arc<Inode>> {
-        let all: Vec<Arc<Inode>> = lock(&self.leases).values().filter_map(Weak::upgrade).collect();
+        let all: Vec<Arc<Inode>> = lock(&self.leases).by_fd.values().filter_map(Weak::upgrade).collect();
         let is_broken = |inode: &Arc<Inode>| {
             lock(&inode.state).lease.as_ref().is_some_and(|lease| file_lease::is_broken(lease.as_fd()))
         };

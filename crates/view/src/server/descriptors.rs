@@ -6,7 +6,7 @@ use kern::file_handle;
 use rustix::fs::{Mode, OFlags};
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use vocab::errno::ESTALE;
@@ -14,7 +14,7 @@ use vocab::errno::ESTALE;
 /// By what a file is opened again.
 #[derive(Debug)]
 struct Again {
-    /// Any file of its file system.
+    /// Any file of its mount.
     on: Arc<File>,
     kind: i32,
     handle: Vec<u8>,
@@ -33,7 +33,7 @@ pub(crate) struct Slot {
 pub(crate) struct Descriptors {
     most: usize,
     open: Mutex<VecDeque<Weak<Slot>>>,
-    /// A file that is open of each file system, by device.
+    /// A file that is open of each mount, by number.
     systems: Mutex<HashMap<u64, Arc<File>>>,
 }
 
@@ -43,15 +43,21 @@ impl Descriptors {
         Descriptors { most, open: Mutex::default(), systems: Mutex::default() }
     }
 
-    /// For what is open with O_PATH, on this device.
-    pub(crate) fn slot(&self, fd: OwnedFd, device: u64) -> Arc<Slot> {
-        let again = file_handle::to_open(fd.as_fd()).zip(self.system(&fd, device));
+    /// For what is open with O_PATH, in this mount.
+    pub(crate) fn slot(&self, fd: OwnedFd, mount: u64) -> Arc<Slot> {
+        let again = file_handle::to_open(fd.as_fd()).zip(self.system(&fd, mount));
         let again = again.map(|((kind, handle), on)| Again { on, kind, handle });
         Arc::new(Slot { open: Mutex::new(Some(Arc::new(fd))), used: AtomicBool::new(true), again })
     }
 
-    fn system(&self, fd: &OwnedFd, device: u64) -> Option<Arc<File>> {
-        if let Some(known) = lock(&self.systems).get(&device) {
+    /// Is the file of this slot the one that is open here, of the same device and number? As long as it is open itself, it is.
+    pub(crate) fn is_of(&self, slot: &Slot, fd: BorrowedFd<'_>) -> bool {
+        let Some(again) = &slot.again else { return true };
+        lock(&slot.open).is_some() || file_handle::to_open(fd) == Some((again.kind, again.handle.clone()))
+    }
+
+    fn system(&self, fd: &OwnedFd, mount: u64) -> Option<Arc<File>> {
+        if let Some(known) = lock(&self.systems).get(&mount) {
             return Some(known.clone());
         }
         // Root's, whoever the calling thread acts as.
@@ -62,7 +68,7 @@ impl Descriptors {
         let path = path_of(fd.as_fd());
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = Arc::new(File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?));
-        lock(&self.systems).insert(device, opened.clone());
+        lock(&self.systems).insert(mount, opened.clone());
         Some(opened)
     }
 

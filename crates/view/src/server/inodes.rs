@@ -5,10 +5,11 @@ use super::descriptors::{self, Descriptors, Slot};
 use crate::fuse::{Attr, ROOT};
 use crate::line::lock;
 use kern::fanotify::{self, Watch};
-use rustix::fs::{Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat, StatxFlags};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use vocab::errno::ESTALE;
 use vocab::{Fault, Result};
@@ -36,19 +37,25 @@ const CLOSED: [i64; 12] = [
 /// S_ISUID and S_ISGID.
 const SET_ID: u32 = 0o6000;
 
-/// A file of the front end.
+/// A file of the front end, in one mount of its file system: what may be done with it is the mount's too.
 #[derive(Debug)]
 pub(crate) struct Inode {
     pub(crate) id: u64,
     pub(crate) slot: Arc<Slot>,
     /// Device and number.
     pub(crate) key: (u64, u64),
+    /// The mount's number (statx(2), STATX_MNT_ID).
+    pub(crate) mount: u64,
     /// Bits of S_IFMT.
     pub(crate) kind: u32,
     /// Nothing below is shown.
     pub(crate) closed: bool,
+    /// Others than this machine's kernel change its file system.
+    shared: bool,
+    /// Nodes keep nothing of it: the file was known in another mount when it came to be known in this one, or others than this machine's kernel change it.
+    pub(crate) unkept: bool,
     /// It is mounted so that set-user-ID programs are none (ST_NOSUID).
-    nosuid: bool,
+    nosuid: AtomicBool,
     pub(crate) state: Mutex<State>,
 }
 
@@ -114,6 +121,8 @@ pub(crate) struct Named {
 struct Tables {
     by_id: HashMap<u64, Arc<Inode>>,
     by_key: HashMap<(u64, u64), u64>,
+    /// Files that are known in several mounts, but for the first of those, by the mount too.
+    by_mount: HashMap<((u64, u64), u64), u64>,
     by_directory: HashMap<fanotify::Directory, u64>,
     last: u64,
 }
@@ -140,8 +149,11 @@ impl Inodes {
         let key = (stat.st_dev, stat.st_ino);
         let state = Mutex::new(State { watched: true, ..State::default() });
         let descriptors = Descriptors::new(descriptors::most());
-        let slot = descriptors.slot(root, stat.st_dev);
-        let inode = Inode { id: ROOT, slot, key, kind: stat.st_mode & FORMAT, closed: false, nosuid: false, state };
+        let mount = mount_of(root.as_fd());
+        let (shared, nosuid) = (is_shared(root.as_fd()), AtomicBool::new(is_nosuid(root.as_fd())));
+        let slot = descriptors.slot(root, mount);
+        let kind = stat.st_mode & FORMAT;
+        let inode = Inode { id: ROOT, slot, key, mount, kind, closed: false, shared, unkept: shared, nosuid, state };
         let mut tables = Tables { last: ROOT, ..Tables::default() };
         tables.by_key.insert(key, ROOT);
         tables.by_id.insert(ROOT, Arc::new(inode));
@@ -160,14 +172,25 @@ impl Inodes {
         tables.by_key.get(&key).and_then(|id| tables.by_id.get(id)).cloned()
     }
 
+    /// All that nodes know of this mount, after its options have changed.
+    pub(crate) fn remounted(&self, mount: u64) -> Vec<Arc<Inode>> {
+        let all: Vec<_> = self.all().into_iter().filter(|inode| inode.mount == mount).collect();
+        for inode in &all {
+            if let Ok(fd) = self.descriptors.of(&inode.slot) {
+                inode.nosuid.store(is_nosuid(fd.as_fd()), Ordering::Relaxed);
+            }
+        }
+        all
+    }
+
     /// Lets go of file systems of which nodes know no file.
     pub(crate) fn prune(&self) {
         self.descriptors.prune();
     }
 
-    /// So many leases at most on files that nodes do not read; each has a descriptor.
+    /// So many leases at most; each has a descriptor.
     pub(crate) fn most_leases(&self) -> usize {
-        descriptors::most() / 4
+        descriptors::most() / 2
     }
 
     /// The directory that an event is about.
@@ -187,18 +210,31 @@ impl Inodes {
     pub(crate) fn take(&self, fd: OwnedFd, parent: &Inode, who: Who) -> Errno<(Arc<Inode>, Stat)> {
         let stat = rustix::fs::fstat(&fd).map_err(errno)?;
         let key = (stat.st_dev, stat.st_ino);
-        let closed = parent.closed || stat.st_dev != parent.key.0 && is_closed(fd.as_fd());
+        let mount = mount_of(fd.as_fd());
+        let elsewhere = stat.st_dev != parent.key.0;
+        let closed = parent.closed || elsewhere && is_closed(fd.as_fd());
+        let shared = if elsewhere { is_shared(fd.as_fd()) } else { parent.shared };
         let mut tables = lock(&self.tables);
-        let known = tables.by_key.get(&key).and_then(|id| tables.by_id.get(id)).cloned();
+        let by_id = |id: &u64| tables.by_id.get(id).cloned();
+        // A number is another file's when nothing has the first one open.
+        let first = tables.by_key.get(&key).and_then(by_id);
+        let first = first.filter(|inode| inode.mount != mount || self.descriptors.is_of(&inode.slot, fd.as_fd()));
+        let in_mount = || tables.by_mount.get(&(key, mount)).and_then(by_id);
+        let in_mount = in_mount().filter(|inode| self.descriptors.is_of(&inode.slot, fd.as_fd()));
+        let known = first.as_ref().filter(|inode| inode.mount == mount).cloned().or(in_mount);
         let is_new = known.is_none();
         let inode = known.unwrap_or_else(|| {
             tables.last += 1;
             let id = tables.last;
             let kind = stat.st_mode & FORMAT;
-            let nosuid = is_nosuid(fd.as_fd());
-            let slot = self.descriptors.slot(fd, stat.st_dev);
-            let inode = Arc::new(Inode { id, slot, key, kind, closed, nosuid, state: Mutex::default() });
-            tables.by_key.insert(key, id);
+            let nosuid = AtomicBool::new(is_nosuid(fd.as_fd()));
+            let slot = self.descriptors.slot(fd, mount);
+            let (unkept, state) = (shared || first.is_some(), Mutex::default());
+            let inode = Arc::new(Inode { id, slot, key, mount, kind, closed, shared, unkept, nosuid, state });
+            match first {
+                Some(_) => tables.by_mount.insert((key, mount), id),
+                None => tables.by_key.insert(key, id),
+            };
             tables.by_id.insert(id, inode.clone());
             inode
         });
@@ -228,7 +264,12 @@ impl Inodes {
         if state.holders.is_empty() && id != ROOT {
             // Opened files and locks keep it by their own.
             tables.by_id.remove(&id);
-            tables.by_key.remove(&inode.key);
+            if tables.by_key.get(&inode.key) == Some(&id) {
+                tables.by_key.remove(&inode.key);
+            }
+            if tables.by_mount.get(&(inode.key, inode.mount)) == Some(&id) {
+                tables.by_mount.remove(&(inode.key, inode.mount));
+            }
             if let Some(name) = state.handle.take() {
                 tables.by_directory.remove(&name);
             }
@@ -248,7 +289,7 @@ impl Inodes {
     /// Has what happens in this directory told from now on. False: it cannot be.
     pub(crate) fn mark(&self, inode: &Arc<Inode>) -> bool {
         let Some(watch) = &self.watch else { return false };
-        if inode.closed {
+        if inode.closed || inode.unkept {
             return false;
         }
         if lock(&inode.state).marked {
@@ -269,7 +310,7 @@ impl Inodes {
     /// Has changes of a file's attributes told from now on, whatever it is called, if that can be.
     pub(crate) fn mark_file(&self, inode: &Arc<Inode>) {
         let Some(files) = &self.files else { return };
-        if lock(&inode.state).told {
+        if inode.unkept || lock(&inode.state).told {
             return;
         }
         let Ok(fd) = self.descriptors.of(&inode.slot) else { return };
@@ -296,7 +337,11 @@ impl Inodes {
             mtime: stat.st_mtime as u64,
             ctime: stat.st_ctime as u64,
             nsec: [stat.st_atime_nsec as u32, stat.st_mtime_nsec as u32, stat.st_ctime_nsec as u32],
-            mode: if inode.nosuid && inode.is_file() { stat.st_mode & !SET_ID } else { stat.st_mode },
+            mode: if inode.nosuid.load(Ordering::Relaxed) && inode.is_file() {
+                stat.st_mode & !SET_ID
+            } else {
+                stat.st_mode
+            },
             nlink: stat.st_nlink as u32,
             uid: stat.st_uid,
             gid: stat.st_gid,
@@ -306,6 +351,35 @@ impl Inodes {
             flags: 0,
         }
     }
+}
+
+/// File systems that other machines change too, or a process of this one: the kernel grants leases on them and tells of changes as if it were alone (linux/magic.h): FUSE, NFS, CIFS, SMB2,
+/// 9P, Ceph, AFS, kAFS, GFS2, OCFS2, Lustre, Coda, NCP, vboxsf.
+const SHARED: [i64; 14] = [
+    0x6573_5546,
+    0x6969,
+    0xff53_4d42,
+    0xfe53_4d42,
+    0x0102_1997,
+    0x00c3_6400,
+    0x5346_414f,
+    0x6b41_4653,
+    0x0116_1970,
+    0x7461_636f,
+    0x0bd0_0bd0,
+    0x7375_7245,
+    0x564c,
+    0x786f_4256,
+];
+
+fn is_shared(fd: BorrowedFd<'_>) -> bool {
+    rustix::fs::fstatfs(fd).map_or(true, |found| SHARED.contains(&found.f_type))
+}
+
+fn mount_of(fd: BorrowedFd<'_>) -> u64 {
+    let found = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
+    // A kernel that does not say it (before 5.8) has one mount of each file system for us.
+    found.map_or(0, |found| found.stx_mnt_id)
 }
 
 fn is_nosuid(fd: BorrowedFd<'_>) -> bool {

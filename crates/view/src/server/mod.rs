@@ -2,6 +2,7 @@
 
 mod ahead;
 mod attributes;
+mod busy;
 mod call;
 mod calls;
 mod coherence;
@@ -15,6 +16,7 @@ mod mounts;
 mod names;
 mod objects;
 mod restrict;
+mod serve;
 mod session;
 mod status;
 mod strangers;
@@ -22,22 +24,20 @@ mod team;
 
 pub use restrict::Squash;
 
-use crate::fuse::op;
 use crate::line::{lock, Line};
-use call::Call;
+use busy::Request;
 use coherence::Coherence;
 use inodes::Inodes;
 use kern::acting::{Acting, Waiter};
 use kern::clock::monotonic_us;
 use kern::fanotify::Watch;
 use kern::file_lease::Breaks;
-use kern::fuse::raw;
 use kern::ns::{self, Forked, Namespaces};
 use kern::poll::{poll, Ready};
 use kern::wait::{self, Change};
 use kern::{pidfd, sock};
 use link::Secure;
-use session::{Said, Session};
+use session::Session;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -45,6 +45,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{channel, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use strangers::Strangers;
@@ -91,6 +92,8 @@ struct Server {
     coherence: Arc<Coherence>,
     sessions: Mutex<Sessions>,
     strangers: Strangers,
+    /// Requests that are called off, to the thread that does that.
+    called_off: Sender<(Arc<Session>, u64)>,
 }
 
 #[derive(Default)]
@@ -132,13 +135,16 @@ fn serve(config: Config) -> Result<()> {
     let breaks = Breaks::new()?;
     let watch = Watch::new().map(Arc::new).inspect_err(|fault| warn!(%fault, "view: nodes keep no names")).ok();
     let files = Watch::of_files().map(Arc::new).ok();
-    let coherence = Arc::new(Coherence::new(Inodes::new(watch.clone(), files.clone())?, config.patience));
+    let coherence = Coherence::new(Inodes::new(watch.clone(), files.clone())?, config.patience);
     let socket = sock::unix_listen_for_descriptors(&config.run_dir.join(SOCKET))?;
+    let (called_off, to_call_off) = channel();
+    spawn("called off", move || serve::call_off(&to_call_off))?;
     let server = Arc::new(Server {
         config,
         coherence: coherence.clone(),
         sessions: Mutex::default(),
         strangers: Strangers::default(),
+        called_off,
     });
     if let Some(watch) = watch {
         let coherence = coherence.clone();
@@ -310,7 +316,9 @@ impl Server {
                     session.counts.own.fetch_max(own, Ordering::Relaxed);
                     if session.is_new(number, &done) {
                         let path = path.map(Into::into).unwrap_or_default();
-                        self.serve(session, &mut acting, (number, groups, path, silent), request.into());
+                        let (request, unique) = (request.into(), 0);
+                        let request = Request { number, groups, path, silent, request, unique };
+                        self.serve_in_turn(session, &mut acting, request);
                     }
                 }
                 Ok(ToServer::Kept { bytes, from_disk, from_nodes }) => {
@@ -320,38 +328,6 @@ impl Server {
                 Ok(ToServer::Hello { .. }) => line.close(),
                 Err(_) => return session.disconnect(line),
             }
-        }
-    }
-
-    fn serve(
-        self: &Arc<Self>,
-        session: &Arc<Session>,
-        acting: &mut Acting,
-        (number, groups, path, silent): (u64, Vec<u32>, Vec<u8>, bool),
-        request: Vec<u8>,
-    ) {
-        let Ok((header, body)) = raw::split(&request) else {
-            return session.answer(number, Said::errno(vocab::errno::EIO));
-        };
-        session.counts.request(header.opcode);
-        let (header, groups) = self.config.squash.applied(session.node, header, groups);
-        if !matches!(header.opcode, op::SETLKW | op::INTERRUPT) {
-            return Call { coherence: &self.coherence, session, acting, header, groups, path }
-                .serve(number, body, silent);
-        }
-        // The call may wait for good. A thread begins as who makes it.
-        acting.become_root();
-        let (server, session, refused) = (self.clone(), session.clone(), session.clone());
-        let body = body.to_vec();
-        let waits = move || {
-            let Ok(mut acting) = Acting::begin() else { return };
-            let coherence = &server.coherence;
-            Call { coherence, session: &session, acting: &mut acting, header, groups, path }
-                .serve(number, &body, silent);
-        };
-        if let Err(fault) = spawn("lock", waits) {
-            warn!(%fault, "view");
-            refused.answer(number, Said::errno(vocab::errno::EAGAIN));
         }
     }
 

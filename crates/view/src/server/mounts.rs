@@ -5,7 +5,7 @@ use kern::mounts::{Mount, Mounts};
 use rustix::fs::{stat, Stat};
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tracing::warn;
 
@@ -34,7 +34,11 @@ impl Coherence {
             let begun = Instant::now();
             match mounts.all(GHOSTS) {
                 Ok(now) => {
-                    known.symmetric_difference(&now).for_each(|(_, at)| self.mounted(at));
+                    let places = |all: &HashSet<Mount>| -> HashSet<(u64, PathBuf)> {
+                        all.iter().map(|mount| (mount.number, mount.at.clone())).collect()
+                    };
+                    places(&known).symmetric_difference(&places(&now)).for_each(|(_, at)| self.mounted(at));
+                    now.difference(&known).for_each(|mount| self.remounted(mount.number));
                     self.inodes.prune();
                     known = now;
                 }
@@ -58,6 +62,14 @@ impl Coherence {
                 return still;
             }
             let _ = kern::poll::poll_for(&[], Some(PAUSE));
+        }
+    }
+
+    /// What may be done there may be otherwise now (nosuid, noexec, ro).
+    fn remounted(&self, mount: u64) {
+        for inode in self.inodes.remounted(mount) {
+            self.recall(&inode);
+            self.attributes_changed(&inode, None);
         }
     }
 

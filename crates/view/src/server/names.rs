@@ -121,6 +121,9 @@ impl Call<'_> {
 
     /// How long attributes of this file may be kept, and the attributes.
     pub(crate) fn validity(&self, inode: &Arc<Inode>, stat: Stat) -> Errno<(u64, Stat)> {
+        if inode.unkept {
+            return Ok((0, stat));
+        }
         let told = if inode.is_directory() { self.coherence.inodes.mark(inode) } else { stat.st_nlink == 1 };
         let keep = {
             let mut state = lock(&inode.state);

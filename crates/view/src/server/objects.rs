@@ -8,6 +8,7 @@ use rustix::fs::Stat;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use store::{Content, Name};
@@ -17,6 +18,9 @@ use vocab::Fault;
 const SIZES: std::ops::RangeInclusive<u64> = wire::view::KEPT;
 /// So many contents are known at a time.
 const KNOWN_MOST: usize = 20_000;
+/// With so many bytes of checksums, and so many have nodes that they can be had from.
+const SUMS_MOST: u64 = 64 << 20;
+const NAMES_MOST: usize = 100_000;
 /// Earlier nodes that a node is told, at most.
 const SOURCES: usize = 3;
 /// A file that has not changed for so long changes no more without another time of its change.
@@ -49,6 +53,8 @@ type Known = Arc<OnceLock<Option<Arc<Content>>>>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
+    /// Of checksums.
+    bytes: AtomicU64,
     known: Mutex<HashMap<Version, Known>>,
     /// In the order in which they have asked.
     nodes: Mutex<HashMap<Name, Vec<Who>>>,
@@ -62,8 +68,9 @@ impl Objects {
         let (by_times, version) = Version::of(inode, stat, now);
         let known = {
             let mut all = lock(&self.known);
-            if all.len() >= KNOWN_MOST {
+            if all.len() >= KNOWN_MOST || self.bytes.load(Ordering::Relaxed) >= SUMS_MOST {
                 all.clear();
+                self.bytes.store(0, Ordering::Relaxed);
             }
             let known = by_times.and_then(|version| all.get(&version)).or_else(|| all.get(&version)).cloned();
             match file {
@@ -73,7 +80,12 @@ impl Objects {
         };
         match file {
             // Whoever asks for the same meanwhile waits.
-            Some(file) => known.get_or_init(|| read(size, file)).clone(),
+            Some(file) => known
+                .get_or_init(|| {
+                    self.bytes.fetch_add(size / store::PIECE * 32, Ordering::Relaxed);
+                    read(size, file)
+                })
+                .clone(),
             None => known.get().cloned().flatten(),
         }
     }
@@ -81,6 +93,10 @@ impl Objects {
     /// `who` is going to have this content; the nodes that it may have it from, the nearest in the tree first.
     pub(crate) fn join(&self, name: Name, who: Who) -> Vec<Who> {
         let mut all = lock(&self.nodes);
+        if all.len() >= NAMES_MOST && !all.contains_key(&name) {
+            // Who asks from now on is a first one again.
+            all.clear();
+        }
         let nodes = all.entry(name).or_default();
         let at = nodes.iter().position(|one| *one == who).unwrap_or_else(|| {
             nodes.push(who);

@@ -1,5 +1,6 @@
 //! A node's session: what it has open, what it was answered, and what it is to be told. It outlives its connection by the agreed time.
 
+use super::busy::Busy;
 use super::counts::{add, Counts};
 use super::descriptors::most;
 use super::inodes::{Inode, Who};
@@ -96,6 +97,7 @@ pub(crate) struct Session {
     /// Requests that are done, which the node is told with the next answer.
     silent: Mutex<Vec<u64>>,
     open: Mutex<Open>,
+    pub(crate) busy: Mutex<Busy>,
     /// Threads that wait for somebody, by the request's own number.
     pub(crate) waiting: Mutex<HashMap<u64, Waiter>>,
     notices: Mutex<Notices>,
@@ -116,6 +118,7 @@ impl Session {
             answers: Mutex::default(),
             silent: Mutex::default(),
             open: Mutex::default(),
+            busy: Mutex::default(),
             waiting: Mutex::default(),
             notices: Mutex::default(),
             noted: Condvar::new(),
