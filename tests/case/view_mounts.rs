@@ -6,7 +6,42 @@ use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::Res;
 
-pub(crate) const SCENES: &[Scene] = &[("view_sees_later_mounts", view_sees_later_mounts)];
+pub(crate) const SCENES: &[Scene] =
+    &[("view_sees_later_mounts", view_sees_later_mounts), ("view_heeds_each_mount", view_heeds_each_mount)];
+
+/// What a mount forbids holds for the files that are reached by it, also where the same file is reached by another one, and from when it is mounted so.
+fn view_heeds_each_mount(place: &Place) -> Res<End> {
+    with(place, "view_heeds_each_mount", 1, |s, cd| {
+        let on_node = "shoal run -n 0 --";
+        let user = "setpriv --reuid 1234 --regid 1234 --clear-groups shoal run -n 0 --";
+        s.ok(&format!("{cd} chmod 755 .; mkdir data ro suid plain other; echo one >data/f; cp /usr/bin/id suid; chmod 4755 suid/id"))?;
+        s.ok(&format!("{cd} mount --bind data ro; mount -o remount,bind,ro ro; mount --bind suid plain; mount -o remount,bind,nosuid plain"))?;
+        s.ok(&format!("{cd} {on_node} cat data/f ro/f; {on_node} stat suid/id"))?;
+        let said = s.fails(&format!("{cd} {on_node} sh -c 'echo two >>ro/f'"), 2)?;
+        holds(&said, said.contains("Read-only file system"))?;
+        s.prints(
+            &format!("{cd} {on_node} sh -c 'echo two >>data/f'; {on_node} cat ro/f; cat ro/f"),
+            "one\ntwo\none\ntwo",
+        )?;
+        s.prints(&format!("{cd} {user} suid/id -u; {user} plain/id -u"), "0\n1234")?;
+        // The directory of a program is the one that it went to.
+        s.prints(
+            &format!("{cd} {on_node} sh -c 'cd suid; ls ../plain >/dev/null; /bin/pwd' | xargs basename"),
+            "suid",
+        )?;
+        // Attributes that change by one mount are seen by the other.
+        s.ok(&format!("{cd} {on_node} chmod 640 data/f"))?;
+        s.until(&format!("{cd} test \"$({on_node} stat -c %a ro/f data/f | xargs)\" = '640 640'"))?;
+        s.ok(&format!("{cd} mount -t tmpfs other other; cp /usr/bin/id other; chmod 4755 other/id; chmod 755 other"))?;
+        s.until(&format!("{cd} test \"$({user} other/id -u)\" = 0"))?;
+        s.ok(&format!("{cd} mount -o remount,nosuid other"))?;
+        s.until(&format!("{cd} test \"$({user} other/id -u)\" = 1234"))?;
+        s.ok(&format!("{cd} mount -o remount,noexec other"))?;
+        s.until(&format!("{cd} ! {user} other/id -u"))?;
+        s.ok(&format!("{cd} umount -l ro plain other"))?;
+        Ok(())
+    })
+}
 
 /// A file system that is mounted on a directory that a node knows, and unmounted again, is seen there; one that a program uses stays busy.
 fn view_sees_later_mounts(place: &Place) -> Res<End> {

@@ -93,7 +93,7 @@ impl Content {
     /// Is this the piece that begins at byte `from`, whole?
     pub(crate) fn has(&self, from: u64, piece: &[u8]) -> bool {
         let sum = self.sums.get((from / PIECE) as usize);
-        from % PIECE == 0
+        from.is_multiple_of(PIECE)
             && piece.len() as u64 == PIECE.min(self.size.saturating_sub(from))
             && sum.is_some_and(|sum| blake3::hash(piece) == *sum)
     }

@@ -9,6 +9,9 @@ pub(super) fn status(socket: &Path) -> Option<Status> {
     view::server::status(socket.parent()?).ok()
 }
 
+/// A name, a help text, and the figure of a node.
+type Figure = (&'static str, &'static str, fn(&NodeStatus) -> u64);
+
 /// As [`super::api::metrics`] has it.
 pub(super) fn metrics(status: &Status) -> String {
     let mut text = String::new();
@@ -25,7 +28,7 @@ pub(super) fn metrics(status: &Status) -> String {
     let each = |figure: fn(&NodeStatus) -> u64| -> Vec<(String, u64)> {
         status.nodes.iter().map(|node| (label(&node.node), figure(node))).collect()
     };
-    let gauges: [(&str, &str, fn(&NodeStatus) -> u64); 5] = [
+    let gauges: [Figure; 5] = [
         ("connected", "Whether the node is connected to the server of files.", |node| node.connected.into()),
         ("known", "Files that the node knows.", |node| node.files),
         ("contents", "Files of which the node may keep pages.", |node| node.contents),
@@ -35,7 +38,7 @@ pub(super) fn metrics(status: &Status) -> String {
     for (name, help, figure) in gauges {
         family(&format!("node_files_{name}"), "gauge", help, each(figure));
     }
-    let counters: [(&str, &str, fn(&NodeStatus) -> u64); 8] = [
+    let counters: [Figure; 8] = [
         ("answered_there", "Requests that the node has answered by itself.", |node| node.own),
         ("read_bytes", "Bytes that the node has read from the front end.", |node| node.read),
         ("written_bytes", "Bytes that it has written.", |node| node.written),
