@@ -16,6 +16,7 @@ mod commands;
 mod copies;
 mod daemons;
 mod debian;
+mod drain;
 mod floods;
 mod gates;
 mod hostile;
@@ -149,6 +150,7 @@ const OTHERS: &[&[Scene]] = &[
     checkpoint_dry::SCENES,
     copies::SCENES,
     debian::SCENES,
+    drain::SCENES,
     jobs::SCENES,
     commands::SCENES,
     run_options::SCENES,

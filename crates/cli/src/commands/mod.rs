@@ -14,6 +14,7 @@ mod check;
 mod checkpoint;
 mod choice;
 mod complete;
+mod drain;
 mod explain;
 mod fault;
 mod files;
@@ -67,6 +68,9 @@ pub(crate) enum Command {
     Check(check::Check),
     Nodes(nodes::Nodes),
     NodeState(node_set::NodeState),
+    Cordon(drain::Cordon),
+    Drain(drain::Drain),
+    Uncordon(drain::Uncordon),
     NodeSet(node_set::NodeSet),
     Bpstat(bpstat::Bpstat),
     Bpctl(bpctl::Bpctl),
@@ -128,6 +132,9 @@ impl Command {
             Command::Check(command) => command.run(),
             Command::Nodes(command) => command.run(),
             Command::NodeState(command) => command.run(),
+            Command::Cordon(command) => command.run(),
+            Command::Drain(command) => command.run(),
+            Command::Uncordon(command) => command.run(),
             Command::NodeSet(command) => command.run(),
             Command::Bpstat(command) => command.run(),
             Command::Bpctl(command) => command.run(),

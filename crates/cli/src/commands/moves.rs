@@ -95,7 +95,7 @@ fn pid(word: &String) -> Result<Pid> {
 }
 
 /// What has become of one.
-enum Outcome {
+pub(super) enum Outcome {
     Goes,
     /// Why has been said.
     Stays,
@@ -115,7 +115,7 @@ impl Outcome {
 }
 
 /// Moves one.
-fn go(daemon: &mut Local, pid: Pid, to: NodeId, lazy: bool) -> Result<Outcome> {
+pub(super) fn go(daemon: &mut Local, pid: Pid, to: NodeId, lazy: bool) -> Result<Outcome> {
     let mut line = Line::new(pid);
     let seen = line.is_seen();
     let mut show = |progress| line.show(progress);
@@ -125,13 +125,13 @@ fn go(daemon: &mut Local, pid: Pid, to: NodeId, lazy: bool) -> Result<Outcome> {
 }
 
 /// What is done with each process.
-type One = fn(&mut Local, Pid, NodeId) -> Result<Outcome>;
+pub(super) type One = fn(&mut Local, Pid, NodeId) -> Result<Outcome>;
 
 /// Moves everything away from a node, and what is started there meanwhile; each process is tried once. What has ended has not stayed.
 ///
 /// # Errors
 /// `Refused` for a node that there is not.
-fn empty(daemon: &mut Local, from: NodeId, to: Option<NodeId>, one: One) -> Result<bool> {
+pub(super) fn empty(daemon: &mut Local, from: NodeId, to: Option<NodeId>, one: One) -> Result<bool> {
     if from.is_front() {
         return Err(Fault::refused("--from front: the front end is no node; name the processes"));
     }
@@ -154,7 +154,7 @@ fn empty(daemon: &mut Local, from: NodeId, to: Option<NodeId>, one: One) -> Resu
 }
 
 /// What lives on a node.
-fn processes(daemon: &mut Local, node: NodeId) -> Result<Vec<Pid>> {
+pub(super) fn processes(daemon: &mut Local, node: NodeId) -> Result<Vec<Pid>> {
     match daemon.ask(&Ask::Ps)? {
         Answer::Ps { missing, .. } if missing.contains(&node) => {
             Err(Fault::gone(format!("node {node} does not say what runs there")))
