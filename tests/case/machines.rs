@@ -15,7 +15,7 @@ pub(crate) const SCENES: &[Scene] = &[
 ];
 
 /// Runs a shell command on a machine of the sandbox, outside of the node's programs.
-fn on_machine(s: &Sandbox, host: &str, script: &str) -> Res {
+pub(super) fn on_machine(s: &Sandbox, host: &str, script: &str) -> Res {
     let target = s.machine(host)?.to_string();
     outside(&["nsenter", "-t", &target, "-m", "-p", "--", "sh", "-c", script])
 }

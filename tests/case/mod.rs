@@ -16,6 +16,7 @@ mod commands;
 mod copies;
 mod daemons;
 mod debian;
+mod doctor;
 mod drain;
 mod floods;
 mod gates;
@@ -150,6 +151,7 @@ const OTHERS: &[&[Scene]] = &[
     checkpoint_dry::SCENES,
     copies::SCENES,
     debian::SCENES,
+    doctor::SCENES,
     drain::SCENES,
     jobs::SCENES,
     commands::SCENES,

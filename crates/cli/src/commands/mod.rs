@@ -14,6 +14,7 @@ mod check;
 mod checkpoint;
 mod choice;
 mod complete;
+mod doctor;
 mod drain;
 mod explain;
 mod fault;
@@ -66,6 +67,9 @@ pub(crate) enum Command {
     Node(node::Node),
     Key(key::Key),
     Check(check::Check),
+    Doctor(doctor::Doctor),
+    #[command(hide = true)]
+    DoctorProbe(doctor::DoctorProbe),
     Nodes(nodes::Nodes),
     NodeState(node_set::NodeState),
     Cordon(drain::Cordon),
@@ -130,6 +134,8 @@ impl Command {
             Command::Node(command) => command.run(),
             Command::Key(command) => command.run(),
             Command::Check(command) => command.run(),
+            Command::Doctor(command) => command.run(),
+            Command::DoctorProbe(command) => command.run(),
             Command::Nodes(command) => command.run(),
             Command::NodeState(command) => command.run(),
             Command::Cordon(command) => command.run(),
