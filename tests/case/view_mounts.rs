@@ -1,13 +1,35 @@
 //! File systems that are mounted and unmounted on the front end while nodes see its files.
 
-use super::scene::holds;
+use super::scene::{holds, same};
 use super::view::with;
 use super::{End, Scene};
 use crate::lab::place::Place;
 use crate::lab::Res;
 
-pub(crate) const SCENES: &[Scene] =
-    &[("view_sees_later_mounts", view_sees_later_mounts), ("view_heeds_each_mount", view_heeds_each_mount)];
+pub(crate) const SCENES: &[Scene] = &[
+    ("view_sees_later_mounts", view_sees_later_mounts),
+    ("view_heeds_each_mount", view_heeds_each_mount),
+    ("view_keeps_nothing_that_others_change", view_keeps_nothing_that_others_change),
+];
+
+/// A file system of the network is mounted on the front end: what another machine changes there, of which its kernel hears nothing, nodes see as the front end does.
+fn view_keeps_nothing_that_others_change(place: &Place) -> Res<End> {
+    let name = "view_keeps_nothing_that_others_change";
+    with(place, name, 1, |s, cd| {
+        let look = "sh -c 'cat m/f; stat -c %s m/f'";
+        s.ok(&format!("{cd} mkdir m; echo 'version 1' >behind"))?;
+        let served = s.start(&format!("{cd} python3 {}/case/remote.py m behind", env!("CARGO_MANIFEST_DIR")));
+        s.until(&format!("{cd} test -e m/f"))?;
+        s.prints(&format!("{cd} shoal run -n 0 -- {look}; shoal run -n 0 -- {look}"), "version 1\n10\nversion 1\n10")?;
+        let holds_it = s.start(&format!("{cd} shoal run -n 0 -- sh -c 'exec 3<m/f; cat m/f; until test -e changed; do sleep 0.05; done; cat m/f; cat <&3'"));
+        s.ok(&format!("{cd} sleep 0.5; echo 'version 2, longer' >behind; sleep 0.3; touch changed"))?;
+        s.prints(&format!("{cd} shoal run -n 0 -- {look}; {look}"), "version 2, longer\n18\nversion 2, longer\n18")?;
+        same("who had it open", holds_it.end()?.out.trim(), "version 1\nversion 2, longer\nversion 2, longer")?;
+        s.ok(&format!("{cd} umount -l m; pkill -KILL -f 'remote.py m behind'"))?;
+        served.end()?;
+        Ok(())
+    })
+}
 
 /// What a mount forbids holds for the files that are reached by it, also where the same file is reached by another one, and from when it is mounted so.
 fn view_heeds_each_mount(place: &Place) -> Res<End> {
