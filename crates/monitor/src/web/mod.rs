@@ -163,7 +163,9 @@ impl Server {
             ("GET" | "HEAD", "/metrics") => {
                 let seen = self.watch.seen();
                 let samples = if seen.is_old() { Arc::default() } else { self.figures.of(&seen.view.nodes) };
-                let files = files::status(&self.settings.socket).map(|status| files::metrics(&status));
+                // Of what may be otherwise by now nothing is said.
+                let asked = (!seen.is_old()).then(|| files::status(&self.settings.socket)).flatten();
+                let files = asked.map(|status| files::metrics(&status));
                 let text = api::metrics(&seen, &samples) + &files.unwrap_or_default();
                 Response::new(200, "text/plain; version=0.0.4; charset=utf-8", text)
             }
