@@ -261,7 +261,8 @@ fn checkpoint_by_its_user_on_a_node(place: &Place) -> Res<End> {
 
 /// One line, no file, and the process goes on as if nothing had been: it sleeps as long as it was to, though it is carried afterwards.
 fn checkpoint_that_fails(place: &Place) -> Res<End> {
-    const SLEEPS: Duration = Duration::from_millis(1200);
+    // Longer than the five commands before the last checkpoint take on a slow machine.
+    const SLEEPS: Duration = Duration::from_secs(6);
     let (image, log) = (place.fresh("large.image"), place.fresh("large.out"));
     let out = std::fs::File::create(&log).doing("make a file")?;
     let begun = std::time::Instant::now();
