@@ -21,19 +21,20 @@ struct Start {
     program: CString,
     arguments: Vec<*const libc::c_char>,
     lock: libc::flock,
-    output: c_int,
+    /// Input and output; -1: none.
+    streams: [c_int; 2],
     /// The end of the stack for the second.
     stack: *mut c_void,
     /// Why it has not begun.
     errno: c_int,
 }
 
-/// Starts `shoal` with these arguments. It holds the lock of the byte at `place` for writing until it ends; its streams are /dev/null, but for its standard output, if that is to be a descriptor of
-/// ours, and it has a session of its own.
+/// Starts `shoal` with these arguments. It holds the lock of the byte at `place` for writing until it ends; its streams are /dev/null, but for its standard input and output, where
+/// these are to be descriptors of ours, and it has a session of its own.
 ///
 /// # Errors
 /// `Gone` when there is no such program.
-pub(crate) fn start(arguments: &[&str], output: Option<c_int>, place: i64) -> Result<()> {
+pub(crate) fn start(arguments: &[&str], streams: [Option<c_int>; 2], place: i64) -> Result<()> {
     let program =
         program().ok_or_else(|| Fault::gone("the program shoal, which neither SHOAL_PROGRAM nor PATH leads to"))?;
     let failed = |errno| Fault::sys(errno, format!("start {}", program.display()));
@@ -47,7 +48,7 @@ pub(crate) fn start(arguments: &[&str], output: Option<c_int>, place: i64) -> Re
         program: text(program.as_os_str().as_bytes())?,
         arguments: words.iter().map(|word| word.as_ptr()).chain([null()]).collect(),
         lock: lock(libc::F_WRLCK, place),
-        output: output.unwrap_or(-1),
+        streams: streams.map(|fd| fd.unwrap_or(-1)),
         stack: ends.1.cast(),
         errno: 0,
     };
@@ -132,11 +133,12 @@ extern "C" fn first(start: *mut c_void) -> c_int {
     // SAFETY: system calls with what is live, in a process that has its own descriptors; nothing that takes a lock of the library or memory of its heap. `_exit` runs nothing of the program's.
     unsafe {
         libc::setsid();
-        let null = libc::open(NULL.as_ptr(), libc::O_RDWR);
-        let locked = null >= 0 && libc::fcntl(null, libc::F_OFD_SETLK, &raw const start.lock) == 0;
         // Above the standard ones, whose places are taken.
-        let output = if start.output < 0 { null } else { libc::fcntl(start.output, libc::F_DUPFD, 3) };
-        let all = locked && output >= 0 && (0..3).all(|fd| libc::dup2(if fd == 1 { output } else { null }, fd) == fd);
+        let null = libc::fcntl(libc::open(NULL.as_ptr(), libc::O_RDWR), libc::F_DUPFD, 3);
+        let locked = null >= 0 && libc::fcntl(null, libc::F_OFD_SETLK, &raw const start.lock) == 0;
+        let [input, output] = start.streams.map(|fd| if fd < 0 { null } else { libc::fcntl(fd, libc::F_DUPFD, 3) });
+        let (streams, found) = ([input, output, null], input >= 0 && output >= 0);
+        let all = locked && found && (0..).zip(streams).all(|(number, fd)| libc::dup2(fd, number) == number);
         if !all || libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) != 0 {
             start.errno = errno();
         } else if let Err(errno) = clone(second, start.stack, start) {
@@ -179,7 +181,7 @@ mod tests {
         let path = CString::new(fifo.as_os_str().as_bytes()).expect("no zeroes");
         // SAFETY: a path that ends with a zero.
         assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
-        start(&[&fifo.display().to_string()], None, place).expect("there is a cat");
+        start(&[&fifo.display().to_string()], [None; 2], place).expect("there is a cat");
         let null = std::fs::File::open("/dev/null").expect("there");
         let wanted = lock(libc::F_RDLCK, place);
         // SAFETY: the lock is live.
@@ -191,6 +193,6 @@ mod tests {
         assert_eq!(try_it(libc::F_OFD_SETLKW), 0);
         std::fs::remove_file(&fifo).expect("mine");
         std::env::set_var("SHOAL_PROGRAM", "/nonexistent");
-        assert!(start(&[], None, place).is_err_and(|fault| fault.kind == vocab::Kind::Gone));
+        assert!(start(&[], [None; 2], place).is_err_and(|fault| fault.kind == vocab::Kind::Gone));
     }
 }

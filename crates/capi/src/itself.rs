@@ -27,7 +27,7 @@ pub(crate) fn move_to_execute(node: NodeId, file: &[u8]) -> Result<()> {
         words.extend(["--executes", file]);
     }
     words.extend([pid_text.as_str(), node_text.as_str()]);
-    helper::start(&words, None, place)?;
+    helper::start(&words, [None; 2], place)?;
     until_it_has_ended(place)?;
     if let Some(fault) = told::take(&told)? {
         return Err(fault);

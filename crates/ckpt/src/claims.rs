@@ -29,7 +29,7 @@ impl Owner {
         Fault::refused(format!("the image is a file of user {}'s, and is to be {what}", self.uid))
     }
 
-    /// The groups that the owner is known to be in, by the machine's database (passwd(5), group(5)). The group of the file says nothing: a set-group-ID directory gives
+    /// The groups that the owner is known to be in, by the machine's database (passwd(5), group(5)), or is in, who restores. The group of the file says nothing: a set-group-ID directory gives
     /// its own to all files in it.
     fn groups(&self) -> BTreeSet<u32> {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
@@ -37,6 +37,10 @@ impl Owner {
         let number = |field: Option<&str>| field.and_then(|text| text.parse::<u32>().ok());
         let mut names = Vec::new();
         let mut known = BTreeSet::new();
+        let own = Pid(std::process::id() as i32);
+        if let Some(creds) = (kern::own::user() == self.uid).then(|| identity::creds(own, own).ok()).flatten() {
+            known.extend(creds.gids.iter().chain(&creds.groups));
+        }
         for line in users.lines() {
             let mut fields = line.split(':');
             let (name, uid) = (fields.next().unwrap_or_default(), number(fields.nth(1)));

@@ -43,7 +43,7 @@ pub(crate) fn restore(records: Records) -> Result<()> {
         return Err(Fault::refused(format!("a restore takes {needed} descriptors, and may have {may_have} here")));
     }
     let Some(child) = Child::spare()? else { return Ok(()) };
-    goes_by(&mut plan, child.pid);
+    plan.goes_by(child.pid);
     let mut vessel = Vessel::take_awake(child.pid)?;
     build(&mut vessel, &plan, &Prepared::Now { opened, instead_of: None })
 }
@@ -123,16 +123,6 @@ fn open(plan: &Plan) -> Result<Opened> {
     let Process { exe, cwd, root, places, .. } = process;
     let wants = Wants { exe, cwd, root, places, memory, files };
     Opened::open(&wants, objects, &Opener::new(threads, is_believed()), None)
-}
-
-/// The process of the plan gets the number of the child.
-fn goes_by(plan: &mut Plan, pid: Pid) {
-    let was = plan.process.pid;
-    let Process { pid: number, group, session, .. } = &mut plan.process;
-    for place in [number, group, session].into_iter().filter(|place| **place == was) {
-        *place = pid.0;
-    }
-    plan.threads.iter_mut().for_each(|leader| leader.tid = pid.0);
 }
 
 fn build(vessel: &mut Vessel, plan: &Plan, prepared: &Prepared) -> Result<()> {

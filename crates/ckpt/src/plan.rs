@@ -14,7 +14,7 @@ use image::thread::Thread;
 use image::{Reader, Record};
 use kern::pagemap::Run;
 use std::io::Read;
-use vocab::{Fault, Result, Sig};
+use vocab::{Fault, Pid, Result, Sig};
 
 /// The records before the pages.
 pub(crate) struct Plan {
@@ -45,6 +45,16 @@ impl Plan {
         let (guards, locked) = memory::to_guard_and_lock(&memory.areas);
         let all = [timers.len(), news, queued, guards, locked, calls, threads.len(), files.descriptors.len()];
         all.iter().all(|some| *some <= FEW) && groups <= MOST_GROUPS
+    }
+
+    /// The process, which has one thread, gets this number.
+    pub(crate) fn goes_by(&mut self, pid: Pid) {
+        let was = self.process.pid;
+        let Process { pid: number, group, session, .. } = &mut self.process;
+        for place in [number, group, session].into_iter().filter(|place| **place == was) {
+            *place = pid.0;
+        }
+        self.threads.iter_mut().for_each(|leader| leader.tid = pid.0);
     }
 
     /// Signals that wait for the process, or for its leader.

@@ -115,6 +115,14 @@ impl<R: Read + Send> Coming<R> {
         Pid(self.plan.process.pid)
     }
 
+    /// It gets another number, by which its threads would know each other.
+    pub(crate) fn goes_by(&mut self, pid: Pid) -> Result<()> {
+        match self.plan.threads.len() {
+            1 => Ok(self.plan.goes_by(pid)),
+            count => Err(Fault::new(Kind::Unsupported, format!("a copy of a process that has {count} threads"))),
+        }
+    }
+
     /// Does it take the orphans among its descendants (PR_SET_CHILD_SUBREAPER)?
     pub fn takes_orphans(&self) -> bool {
         self.plan.process.subreaper

@@ -43,6 +43,17 @@ pub fn restore_into(pid: Pid, image: impl Read + Send, any_processor: bool, owne
     coming.rebuild(Vessel::take(pid)?).map_err(|broken| broken.fault)?.0.go().map(drop)
 }
 
+/// Makes process `pid`, as of [`restore_into`], a copy of the process of an image: of one thread, and with the number that `pid` has.
+///
+/// # Errors
+/// As [`restore_into`]; `Unsupported` for an image of several threads.
+pub fn copy_into(pid: Pid, image: impl Read + Send, owner: Option<Owner>) -> Result<()> {
+    let _while_it_is_made = ManyFiles::allowed();
+    let mut coming = coming(image, false, owner)?;
+    coming.goes_by(pid)?;
+    coming.rebuild(Vessel::take(pid)?).map_err(|broken| broken.fault)?.0.go().map(drop)
+}
+
 fn coming<R: Read + Send>(image: R, any_processor: bool, owner: Option<Owner>) -> Result<Coming<R>> {
     let mut reader = Reader::new(image)?;
     let first = pages::following(&mut reader)?;

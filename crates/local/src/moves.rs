@@ -47,8 +47,15 @@ pub fn move_to_execute(daemon: &mut Local, pid: Pid, to: NodeId, file: &[u8]) ->
 /// # Errors
 /// `Sys`, also if there is something.
 pub fn tell(path: &Path, fault: &Fault) -> Result<()> {
-    let bytes = minicbor::to_vec(fault).map_err(|e| Fault::bug(format!("encode a failure: {e}")))?;
-    write(path, &bytes)
+    write(path, &encoded(fault)?)
+}
+
+/// What [`fault_of`] reads.
+///
+/// # Errors
+/// `Bug` for one that cannot be written down.
+pub fn encoded(fault: &Fault) -> Result<Vec<u8>> {
+    minicbor::to_vec(fault).map_err(|e| Fault::bug(format!("encode a failure: {e}")))
 }
 
 /// The same for what has succeeded: no bytes.

@@ -7,6 +7,7 @@
 mod fetch;
 mod line;
 mod plan;
+mod roll;
 mod serve;
 mod spool;
 mod tree;
@@ -14,6 +15,7 @@ mod tree;
 pub use fetch::fetch;
 pub use line::{Line, PATIENCE};
 pub use plan::{Hop, Plan};
+pub use roll::{join, tell, Roll};
 pub use serve::{each, listen, serve, Listener};
 pub use spool::{Spool, Sum};
 pub use tree::fan_out;

@@ -104,6 +104,21 @@ impl Line {
         }
     }
 
+    /// Waits so long for the end of the connection: nothing more is said on it.
+    ///
+    /// # Errors
+    /// `Gone` when it has come.
+    pub(crate) fn stays(&mut self, most: Duration) -> Result<()> {
+        let until = monotonic_us() + most.as_micros() as u64;
+        while let Some(left) = until.checked_sub(monotonic_us()).filter(|left| *left > 0) {
+            let ready = poll(&[(self.0.fd(), Ready::READ)], left.div_ceil(1000) as i32);
+            if ready.is_ok_and(|ready| ready[0] != Ready::default()) {
+                self.0.receive()?;
+            }
+        }
+        Ok(())
+    }
+
     fn wait(&self, until_us: u64) -> Result<()> {
         let left = until_us.saturating_sub(monotonic_us());
         if left == 0 {

@@ -3,6 +3,7 @@
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -49,7 +50,18 @@ impl Spool {
     pub fn new(directory: &Path) -> Result<Arc<Spool>> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let on_disk = rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR).ok();
-        let file = on_disk.map_or_else(|| kern::sys::memory_file(&[]), Ok)?;
+        Spool::of(on_disk.map_or_else(|| kern::sys::memory_file(&[]), Ok)?)
+    }
+
+    /// In memory.
+    ///
+    /// # Errors
+    /// `Sys` as memfd_create(2).
+    pub fn in_memory() -> Result<Arc<Spool>> {
+        Spool::of(kern::sys::memory_file(&[])?)
+    }
+
+    fn of(file: OwnedFd) -> Result<Arc<Spool>> {
         let state = State { length: 0, sum: Xxh3::new(), end: End::NotYet };
         Ok(Arc::new(Spool { file: file.into(), state: Mutex::new(state), changed: Condvar::new() }))
     }
@@ -102,6 +114,11 @@ impl Spool {
     /// Has all come, or will the rest never come?
     pub fn has_ended(&self) -> bool {
         !matches!(self.state().end, End::NotYet)
+    }
+
+    /// The same, within this time.
+    pub(crate) fn ended_within(&self, most: Duration) -> bool {
+        self.wait(u64::MAX, most).end.is_some()
     }
 
     /// Waits until there is more than so much, or no more will come; at most so long.

@@ -102,13 +102,46 @@ impl Command {
         Failed::last(format!("execute {}", self.file.to_string_lossy()))
     }
 
+    /// With a variable more in its environment.
+    pub(super) fn with(mut self, name: &str, value: &str) -> Done<Command> {
+        self.environment.push(text(format!("{name}={value}").as_bytes())?);
+        Ok(self)
+    }
+
     /// As a child of the caller.
     pub(super) fn start(&self) -> Done<c_int> {
+        // SAFETY: no actions.
+        unsafe { self.spawn(std::ptr::null()) }
+    }
+
+    /// The same with these standard streams, each above 2 and closed on exec.
+    pub(super) fn start_with(&self, streams: [c_int; 3]) -> Done<c_int> {
+        let mut actions = std::mem::MaybeUninit::uninit();
+        let actions = actions.as_mut_ptr();
+        let failed = |errno| Failed::new(errno, "say what a program has for its streams");
+        // SAFETY: room for the actions, which are made first, and live until they are destroyed behind their use.
+        unsafe {
+            let mut errno = libc::posix_spawn_file_actions_init(actions);
+            if errno != 0 {
+                return Err(failed(errno));
+            }
+            for (number, fd) in (0..).zip(streams) {
+                errno = errno.max(libc::posix_spawn_file_actions_adddup2(actions, fd, number));
+            }
+            let started = if errno == 0 { self.spawn(actions) } else { Err(failed(errno)) };
+            libc::posix_spawn_file_actions_destroy(actions);
+            started
+        }
+    }
+
+    /// # Safety
+    /// Actions that are live, or null.
+    unsafe fn spawn(&self, actions: *const libc::posix_spawn_file_actions_t) -> Done<c_int> {
         let (words, environment) = (addresses(&self.words), addresses(&self.environment));
         let (mut pid, none) = (0, std::ptr::null());
-        // SAFETY: lists of texts, which end with a null and are live; no actions and no attributes.
+        // SAFETY: lists of texts, which end with a null and are live; the actions as is asked for above, and no attributes.
         let errno = unsafe {
-            libc::posix_spawn(&raw mut pid, self.file.as_ptr(), none, none.cast(), words.as_ptr(), environment.as_ptr())
+            libc::posix_spawn(&raw mut pid, self.file.as_ptr(), actions, none, words.as_ptr(), environment.as_ptr())
         };
         match errno {
             0 => Ok(pid),

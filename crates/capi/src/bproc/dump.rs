@@ -22,7 +22,7 @@ fn dump(fd: c_int, flags: c_int) -> Done<c_int> {
         return Err(Failed::last(format!("write an image into descriptor {fd}")));
     }
     let (path, place, pid) = (told::new_path()?, told::new_place()?, std::process::id().to_string());
-    helper::start(&["checkpoint", &pid, "-o-", "--tell", &path], Some(fd), place)?;
+    helper::start(&["checkpoint", &pid, "-o-", "--tell", &path], [None, Some(fd)], place)?;
     itself::until_it_has_ended(place)?;
     match told::take_word(&path)? {
         None => Ok(RESUMED),

@@ -6,10 +6,11 @@
 //! A program of `bproc_execmove` and `bproc_execve` is the front end's. Where the node has a file of its name it is executed from there, else with the front end's files.
 
 use super::command::{Command, Given, Whose};
-use super::fork::{check_flags, destination, destinations, lists, vrfork_to_execute, why_not};
+use super::fork::{check_flags, destination, why_not};
 use super::io::{self, Plan};
 use super::nodes::here;
 use super::types::{Io, DUMP_DEFAULT};
+use super::vrfork::{destinations, lists, vrfork};
 use crate::said::{called, Done, Failed};
 use std::ffi::{c_char, c_int};
 use vocab::NodeId;
@@ -58,7 +59,7 @@ fn vexecmove(nodes: &[c_int], pids: &mut [c_int], plan: &Plan, given: &Given<'_>
         return Ok(nodes.len() as c_int);
     }
     let (command, all) = (Command::here(given)?, nodes.len() as c_int);
-    let rank = vrfork_to_execute(nodes, pids, (plan, DUMP_DEFAULT), &given.file()?)?;
+    let rank = vrfork(nodes, pids, (plan, DUMP_DEFAULT), &given.file()?)?;
     if rank < all {
         command.execute();
         // SAFETY: a child that ends at once, and runs nothing of the caller's.

@@ -118,7 +118,7 @@ fn why_not(line: c_int) -> Failed {
 /// Writes the child into `fd`, by which it ends.
 fn write(pid: c_int, fd: c_int) -> Done<()> {
     let (path, place, number) = (told::new_path()?, told::new_place()?, pid.to_string());
-    helper::start(&["checkpoint", &number, "--stop", "--begins", "-o-", "--tell", &path], Some(fd), place)?;
+    helper::start(&["checkpoint", &number, "--stop", "--begins", "-o-", "--tell", &path], [None, Some(fd)], place)?;
     itself::until_it_has_ended(place)?;
     match told::take_word(&path)? {
         Some(done) => Ok(done?),

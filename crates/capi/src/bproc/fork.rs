@@ -4,7 +4,6 @@
 
 use super::io::{self, Plan};
 use super::nodes::{all, daemon, enterable, here, meant};
-use super::text::{null, size};
 use super::types::{Io, DUMP_ALL, DUMP_DEFAULT};
 use super::words;
 use crate::helper::lock;
@@ -15,21 +14,17 @@ use std::os::fd::AsRawFd;
 use vocab::{Fault, Kind, NodeId, Pid};
 use wire::ask::{Answer, Ask};
 
-/// So many children of root's are on their way at a time: each needs a connection to the daemon.
-const AT_A_TIME: usize = 48;
-/// The daemon lets a user have no more (`front`, `may_move_more`).
-const AT_A_TIME_OF_A_USER: usize = 16;
 /// What a child ends with that has not come to its node, which nobody hears of but who waits for it.
-const LOST: c_int = 127;
+pub(super) const LOST: c_int = 127;
 
 /// The lock that children wait for.
-struct Gate {
+pub(super) struct Gate {
     null: File,
     place: i64,
 }
 
 impl Gate {
-    fn close() -> Done<Gate> {
+    pub(super) fn close() -> Done<Gate> {
         let null = File::options().read(true).write(true).open("/dev/null");
         let null = null.map_err(|e| Fault::io(&e, "open /dev/null"))?;
         let gate = Gate { null, place: crate::told::new_place()? };
@@ -42,7 +37,7 @@ impl Gate {
     }
 
     /// In the child: nothing else is open, and then it waits.
-    fn wait(self, plan: &Plan) -> Done<()> {
+    pub(super) fn wait(self, plan: &Plan) -> Done<()> {
         let lock = lock(libc::F_RDLCK, self.place);
         // All is closed at once, this too, whose number is somebody else's then.
         std::mem::forget(self.null);
@@ -112,7 +107,7 @@ pub(super) fn fork() -> Done<Side> {
 }
 
 /// The child ends here, unless it has come to the node.
-fn arrive(gate: Gate, to: NodeId, plan: &Plan) {
+pub(super) fn arrive(gate: Gate, to: NodeId, plan: &Plan) {
     let come = gate.wait(plan).is_ok() && here().is_ok_and(|node| node == to);
     if !come || io::carry_out(plan).is_err() {
         // SAFETY: it ends at once, and runs nothing of the program's.
@@ -131,7 +126,7 @@ pub(super) fn end(pid: c_int) {
 }
 
 /// Has the daemon move each of these children to its node, all at a time. `executes`: the file that they will execute there, if any.
-fn moved(children: &[(c_int, NodeId)], executes: &[u8]) -> Vec<Done<()>> {
+pub(super) fn moved(children: &[(c_int, NodeId)], executes: &[u8]) -> Vec<Done<()>> {
     let ask = |&(pid, to): &(c_int, NodeId)| {
         let mut daemon = daemon()?;
         daemon.begin(&Ask::Move { pid: Pid(pid), to, progress: false, lazy: false, executes: executes.to_vec() })?;
@@ -166,75 +161,6 @@ fn rfork(node: c_int, plan: &Plan, flags: c_int) -> Done<c_int> {
     };
     let done = moved(&[(pid, to)], &[]).pop().unwrap_or(Ok(()));
     done.inspect_err(|_| end(pid)).map(|()| pid)
-}
-
-/// Where each is to go, or why not.
-pub(super) fn destinations(nodes: &[c_int]) -> Done<Vec<(usize, Done<NodeId>)>> {
-    let (from, known) = (here()?, all()?);
-    let of = |&node: &c_int| match meant(node)? {
-        to if to == from => Err(Failed::new(words::SAME_NODE, format!("it is on node {to}"))),
-        to => enterable(&known, to).map(|()| to),
-    };
-    Ok(nodes.iter().map(of).enumerate().collect())
-}
-
-/// Child i returns i, the parent `nodes.len()`.
-pub(super) fn vrfork(nodes: &[c_int], pids: &mut [c_int], plan: &Plan, flags: c_int) -> Done<c_int> {
-    vrfork_to_execute(nodes, pids, (plan, flags), &[])
-}
-
-/// The same for children that will execute this file, which may be on the front end only.
-pub(super) fn vrfork_to_execute(
-    nodes: &[c_int],
-    pids: &mut [c_int],
-    (plan, flags): (&Plan, c_int),
-    executes: &[u8],
-) -> Done<c_int> {
-    check_flags(flags)?;
-    let destinations = destinations(nodes)?;
-    let gate = Gate::close()?;
-    let mut children: Vec<(usize, (c_int, NodeId))> = Vec::new();
-    for (rank, to) in destinations {
-        match to.and_then(|to| Ok((to, fork()?))) {
-            Err(failed) => pids[rank] = -failed.errno,
-            Ok((to, Side::Child)) => {
-                arrive(gate, to, plan);
-                return Ok(rank as c_int);
-            }
-            Ok((to, Side::Parent(pid))) => children.push((rank, (pid, to))),
-        }
-    }
-    // SAFETY: it takes nothing.
-    let at_a_time = if unsafe { libc::geteuid() } == 0 { AT_A_TIME } else { AT_A_TIME_OF_A_USER };
-    for some in children.chunks(at_a_time) {
-        let asked: Vec<(c_int, NodeId)> = some.iter().map(|(_, child)| *child).collect();
-        for ((rank, (pid, _)), done) in some.iter().zip(moved(&asked, executes)) {
-            pids[*rank] = match done {
-                Ok(()) => *pid,
-                Err(failed) => {
-                    end(*pid);
-                    -failed.errno
-                }
-            };
-        }
-    }
-    Ok(nodes.len() as c_int)
-}
-
-/// The caller's lists of nodes and of room for PIDs.
-///
-/// # Safety
-/// Both have `n` entries, or are null.
-pub(super) unsafe fn lists<'a>(n: c_int, nodes: *mut c_int, pids: *mut c_int) -> Done<(Vec<c_int>, &'a mut [c_int])> {
-    let n = size(n, "a list of nodes")?;
-    if n > 0 && (nodes.is_null() || pids.is_null()) {
-        return Err(null("a list of nodes or of PIDs"));
-    }
-    if n == 0 {
-        return Ok((Vec::new(), &mut []));
-    }
-    // SAFETY: as is asked for above.
-    unsafe { Ok((std::slice::from_raw_parts(nodes, n).to_vec(), std::slice::from_raw_parts_mut(pids, n))) }
 }
 
 /// What the caller's language does around a fork.
@@ -310,53 +236,4 @@ pub(super) extern "C" fn _bproc_rfork(node: c_int, flags: c_int) -> c_int {
 #[no_mangle]
 pub(super) extern "C" fn bproc_rfork(node: c_int) -> c_int {
     _bproc_rfork(node, DUMP_DEFAULT)
-}
-
-/// # Safety
-/// `nodes` and `pids` have `n` entries, `io` has `iolen`, or they are null.
-#[no_mangle]
-pub(super) unsafe extern "C" fn _bproc_vrfork_io(
-    n: c_int,
-    nodes: *mut c_int,
-    pids: *mut c_int,
-    io: *mut Io,
-    iolen: c_int,
-    flags: c_int,
-) -> c_int {
-    let done = || {
-        // SAFETY: as is asked for above.
-        let ((nodes, pids), plan) = unsafe { (lists(n, nodes, pids)?, io::plan(io, iolen)?) };
-        vrfork(&nodes, pids, &plan, flags)
-    };
-    called(done)
-}
-
-/// # Safety
-/// As of [`_bproc_vrfork_io`].
-#[no_mangle]
-pub(super) unsafe extern "C" fn bproc_vrfork_io(
-    n: c_int,
-    nodes: *mut c_int,
-    pids: *mut c_int,
-    io: *mut Io,
-    iolen: c_int,
-) -> c_int {
-    // SAFETY: as is asked for above.
-    unsafe { _bproc_vrfork_io(n, nodes, pids, io, iolen, DUMP_DEFAULT) }
-}
-
-/// # Safety
-/// As of [`_bproc_vrfork_io`].
-#[no_mangle]
-pub(super) unsafe extern "C" fn _bproc_vrfork(n: c_int, nodes: *mut c_int, pids: *mut c_int, flags: c_int) -> c_int {
-    // SAFETY: as is asked for above.
-    unsafe { _bproc_vrfork_io(n, nodes, pids, std::ptr::null_mut(), -1, flags) }
-}
-
-/// # Safety
-/// As of [`_bproc_vrfork_io`].
-#[no_mangle]
-pub(super) unsafe extern "C" fn bproc_vrfork(n: c_int, nodes: *mut c_int, pids: *mut c_int) -> c_int {
-    // SAFETY: as is asked for above.
-    unsafe { _bproc_vrfork(n, nodes, pids, DUMP_DEFAULT) }
 }

@@ -124,13 +124,18 @@ fn socket(fd: c_int, address: libc::sockaddr) -> Done<What> {
 }
 
 impl Plan {
-    /// Puts the standard streams in their places, in a child that is yet to be moved; -1: none. They may be any descriptors, these three too.
-    pub(super) fn place_streams(&self) -> Done<()> {
-        let streams = match self {
+    /// What the standard streams are made of, by descriptors of the caller; -1: nothing.
+    pub(super) fn streams(&self) -> [c_int; 3] {
+        match self {
             Plan::Forwarded => [-1, 1, 2],
             Plan::These(_) => [-1; 3],
             Plan::Streams(streams) => *streams,
-        };
+        }
+    }
+
+    /// Puts the standard streams in their places, in a child that is yet to be moved; -1: none. They may be any descriptors, these three too.
+    pub(super) fn place_streams(&self) -> Done<()> {
+        let streams = self.streams();
         // SAFETY: system calls on numbers of descriptors, in a process that is the library's own until it has come to its node.
         unsafe {
             let above: [c_int; 3] =

@@ -2,6 +2,7 @@
 
 mod changes;
 mod command;
+mod copies;
 mod dump;
 mod exec;
 mod execdump;
@@ -12,4 +13,5 @@ mod nodeset;
 mod processes;
 mod text;
 mod types;
+mod vrfork;
 mod words;

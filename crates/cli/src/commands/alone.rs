@@ -1,6 +1,6 @@
 //! Commands that are started for each process or each move, read without the options of all others: those take half a millisecond to list.
 
-use super::{bpsh, mover, moves, rsh, run, Command};
+use super::{bpsh, copies, mover, moves, rsh, run, Command};
 use clap::Args;
 use std::ffi::OsString;
 
@@ -12,6 +12,7 @@ pub(crate) fn command(words: &[OsString]) -> Option<Command> {
         "stand" if words.len() == 1 => Some(Command::Stand(mover::Stand {})),
         "mover" => read(words).map(Command::Mover),
         "ghost" => read::<mover::Ghost>(words).map(Command::Ghost),
+        "copy" if words.len() == 1 => Some(Command::Copy(copies::Copy {})),
         "run" => read::<run::RunArgs>(words).map(Command::Run),
         "rsh" => read::<rsh::Rsh>(words).map(Command::Rsh),
         "session" => read::<rsh::Session>(words).map(Command::Session),
@@ -39,6 +40,7 @@ mod tests {
         let lines = [
             "shoal vessel",
             "shoal stand",
+            "shoal copy",
             "shoal mover --proc /p --channel-ports 7000-7100",
             "shoal ghost --socket /s --threads 5,6",
             "shoal run -n 0-3 --file /bin/true -- true -x --help",

@@ -167,7 +167,7 @@ fn has_waited(pid: Pid) -> Result<()> {
 ///
 /// # Errors
 /// `Refused` for anybody else's.
-fn is_ours_to_trace(pid: Pid) -> Result<()> {
+pub(super) fn is_ours_to_trace(pid: Pid) -> Result<()> {
     match std::fs::read_link(format!("/proc/{pid}/ns/user")) {
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => Err(Fault::refused(format!(
             "process {pid} is not yours to trace: it is another user's, has more rights, or has forbidden it"
@@ -186,7 +186,10 @@ fn look(pid: Pid, given: Given) -> Result<Survey> {
 }
 
 /// It is tried again until some of the image has gone, which cannot be taken back.
-fn into_stream<W: Write + Send>(to: W, mut fill: impl FnMut(&mut Withheld<W>) -> Result<Told>) -> Result<Told> {
+pub(super) fn into_stream<W: Write + Send>(
+    to: W,
+    mut fill: impl FnMut(&mut Withheld<W>) -> Result<Told>,
+) -> Result<Told> {
     let mut out = Withheld::new(to);
     again(|| match fill(&mut out) {
         Err(fault) if !out.forget() => Err(Fault { kind: Kind::Refused, ..fault }),

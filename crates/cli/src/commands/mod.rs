@@ -14,6 +14,7 @@ mod check;
 mod checkpoint;
 mod choice;
 mod complete;
+mod copies;
 mod doctor;
 mod drain;
 mod explain;
@@ -122,6 +123,10 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Session(rsh::Session),
     #[command(hide = true)]
+    CopyOrigin(copies::CopyOrigin),
+    #[command(hide = true)]
+    Copy(copies::Copy),
+    #[command(hide = true)]
     Carry(bpcp::Carry),
     #[command(hide = true)]
     Complete(complete::Complete),
@@ -175,6 +180,8 @@ impl Command {
             Command::Stand(command) => command.run(),
             Command::Ghost(command) => command.run(hold),
             Command::Session(command) => command.run(),
+            Command::CopyOrigin(command) => command.run(),
+            Command::Copy(command) => command.run(),
             Command::Carry(command) => command.run(),
             Command::Complete(command) => command.run(),
         }
@@ -182,7 +189,8 @@ impl Command {
 
     /// Does it do only what is right with the capability that the program's file may give to all users ([`kern::own::is_favoured`])?
     pub(crate) fn may_be_favoured(&self) -> bool {
-        matches!(self, Command::Run(_) | Command::Rsh(_) | Command::Bpsh(_) | Command::Bpcp(_) | Command::Checkpoint(_))
+        use Command::{Bpcp, Bpsh, Checkpoint, Copy, CopyOrigin, Rsh, Run};
+        matches!(self, Run(_) | Rsh(_) | Bpsh(_) | Bpcp(_) | Checkpoint(_) | Copy(_) | CopyOrigin(_))
     }
 
     /// The exit status when the command itself fails.
