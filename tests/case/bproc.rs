@@ -4,6 +4,7 @@ use super::capi::{built, libraries};
 use super::scene::{holds, same, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
+use crate::lab::session::Plan;
 use crate::lab::{Doing, Res};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -13,6 +14,8 @@ pub(crate) const SCENES: &[Scene] = &[
     ("bproc_nodes", bproc_nodes),
     ("bproc_forks", bproc_forks),
     ("bproc_forks_of_a_user", bproc_forks_of_a_user),
+    ("bproc_vrfork_of_one_image", bproc_vrfork_of_one_image),
+    ("bproc_vrfork_past_a_node_that_hangs", bproc_vrfork_past_a_node_that_hangs),
     ("bproc_execs", bproc_execs),
     ("bproc_dumps", bproc_dumps),
     ("bproc_execdump", bproc_execdump),
@@ -94,6 +97,50 @@ fn bproc_forks(place: &Place) -> Res<End> {
 fn bproc_forks_of_a_user(place: &Place) -> Res<End> {
     let s = Sandbox::new(place, "bproc_forks_of_a_user", NODES)?;
     forks(&s, place, "setpriv --reuid 61001 --regid 61001 --clear-groups")?;
+    Ok(End::Passed)
+}
+
+/// What `tree.c` says when all of its children but the first are copies, and each child has said which it is.
+fn all_are_there(said: &str, children: usize, copies: usize) -> Res<()> {
+    let mut there: Vec<usize> = said.lines().filter_map(|line| line.strip_suffix(" is there")?.parse().ok()).collect();
+    there.sort_unstable();
+    same(&format!("children of {said:?}"), there, (0..children).collect())?;
+    holds(&format!("{said:?} has {copies} copies"), said.contains(&format!("of one image: {copies}\n")))?;
+    holds(&format!("{said:?} ends well"), said.ends_with("ok"))
+}
+
+/// One is written and the others are copies of it: root's and another user's, of little and of more memory, beside a thread that works, from a node, and on nodes that have no files.
+fn bproc_vrfork_of_one_image(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "bproc_vrfork_of_one_image", NODES)?;
+    let (all, user) = (2 * NODES as usize, "setpriv --reuid 61001 --regid 61001 --clear-groups");
+    for (link, before, words) in [
+        (Link::Shared, "", "0"),
+        (Link::Static, "", "20 held"),
+        (Link::Shared, user, "1"),
+        (Link::Plus, user, "20 held"),
+    ] {
+        let said =
+            s.ok(&format!("{before} timeout 60 {} {NODES} {words} </dev/null", program(place, "tree.c", link)?))?;
+        all_are_there(&said, all, all - 1)?;
+    }
+    s.until("test $(shoal ps --json | grep -c pid) = 0")?;
+    s.until("! pgrep -f '[c]opy-origin'")?;
+    let bare = Sandbox::with(place, "bproc_vrfork_of_one_image_bare", NODES, Plan { bare: true, ..Plan::default() })?;
+    let shared = program(place, "tree.c", Link::Shared)?;
+    let said = bare.ok(&format!("cp {shared} /var/tmp/tree; cd /var/tmp; timeout 60 ./tree {NODES} 1 </dev/null"))?;
+    all_are_there(&said, all, all - 1)?;
+    Ok(End::Passed)
+}
+
+/// A node that says nothing costs its own places only, and those behind it in the tree have the image from others.
+fn bproc_vrfork_past_a_node_that_hangs(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "bproc_vrfork_past_a_node_that_hangs", NODES)?;
+    let program = program(place, "tree.c", Link::Shared)?;
+    s.network(&format!("n{}", NODES - 1), &["ip", "link", "set", "eth0", "down"])?;
+    let said = s.ok(&format!("timeout 60 {program} {NODES} 20 down </dev/null"))?;
+    holds(&format!("{said:?} ends well"), said.ends_with("ok"))?;
+    same("children", said.matches(" is there").count(), 2 * (NODES as usize - 1))?;
+    s.until("! pgrep -f '[c]opy-origin'")?;
     Ok(End::Passed)
 }
 

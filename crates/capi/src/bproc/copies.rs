@@ -87,46 +87,28 @@ impl Origin {
     }
 
     /// What becomes of all of these: each is a copy, or is none and has ended or will.
-    pub(super) fn settle(&mut self, mut begun: Vec<Begun>) -> Vec<Settled> {
-        let mut settled = Vec::new();
-        let ends: Vec<(c_int, Option<OwnedFd>)> = begun.iter().map(|one| (one.pid, handle(one.pid))).collect();
-        let mut ended: Vec<(c_int, Instant)> = Vec::new();
-        while !begun.is_empty() {
-            let late = ended.iter().filter(|(_, at)| at.elapsed() >= VERDICT).map(|(pid, _)| *pid).collect::<Vec<_>>();
-            for at in (0..begun.len()).rev().filter(|at| late.contains(&begun[*at].pid)).collect::<Vec<_>>() {
-                let one = begun.swap_remove(at);
-                let why = Failed::new(libc::ESRCH, format!("what was to be a copy on {} has ended", one.to));
-                settled.push((one, Err(why)));
-            }
-            ended.retain(|(pid, _)| !late.contains(pid));
-            let looks =
-                |pid: &c_int| begun.iter().any(|one| one.pid == *pid) && !ended.iter().any(|(had, _)| had == pid);
-            let looked: Vec<&(c_int, Option<OwnedFd>)> = ends.iter().filter(|(pid, _)| looks(pid)).collect();
-            let wanted = looked.iter().map(|(_, end)| end.as_ref().map_or(-1, AsRawFd::as_raw_fd));
-            let left = ended.iter().map(|(_, at)| VERDICT.saturating_sub(at.elapsed()).as_millis() as c_int + 1).min();
-            let ready = poll(std::iter::once(self.says.as_raw_fd()).chain(wanted), left.unwrap_or(-1));
-            // A descriptor that there was none for counts as one that tells an end: the verdict is waited for.
-            let over = looked.iter().zip(&ready[1..]).filter(|((_, end), ready)| **ready || end.is_none());
-            ended.extend(over.map(|((pid, _), _)| (*pid, Instant::now())));
-            if !ready[0] {
-                continue;
-            }
-            if self.hear().is_err() {
-                let gone = Failed::new(libc::ESRCH, "whoever gives the image away has gone");
-                settled.extend(begun.drain(..).map(|one| (one, Err(gone.clone()))));
-            }
-            while let Some(line) = self.whole_line() {
-                let (number, done) = match line.split(' ').collect::<Vec<_>>()[..] {
-                    ["done", number] => (number.parse().ok(), Ok(())),
-                    ["failed", number, why] => (number.parse().ok(), Err(failure(why))),
-                    _ => (None, Ok(())),
-                };
-                if let Some(at) = begun.iter().position(|one| Some(one.rank) == number) {
-                    settled.push((begun.swap_remove(at), done));
+    pub(super) fn settle(&mut self, begun: Vec<Begun>) -> Vec<Settled> {
+        let mut all = Settling::new(begun);
+        while !all.open.is_empty() {
+            if all.wait(self.says.as_raw_fd()) {
+                let heard = self.hear();
+                while let Some(line) = self.whole_line() {
+                    match line.split(' ').collect::<Vec<_>>()[..] {
+                        ["done", rank] => all.settle(|one| rank.parse() == Ok(one.begun.rank), || Ok(())),
+                        ["failed", rank, why] => {
+                            all.settle(|one| rank.parse() == Ok(one.begun.rank), || Err(failure(why)))
+                        }
+                        _ => {}
+                    }
+                }
+                if let Err(gone) = heard {
+                    all.settle(|_| true, || Err(gone.clone()));
                 }
             }
+            let ended = || Err(Failed::new(libc::ESRCH, "what was to be a copy has ended"));
+            all.settle(|one| one.ended.is_some_and(|at| at.elapsed() >= VERDICT), ended);
         }
-        settled
+        all.settled
     }
 
     /// The next line, for which it waits.
@@ -156,6 +138,53 @@ impl Origin {
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => Ok(()),
             Err(e) => Err(Fault::io(&e, "hear of the image").into()),
         }
+    }
+}
+
+/// One of which nothing has been said yet.
+struct Open {
+    begun: Begun,
+    /// Readable when its process has ended.
+    end: Option<OwnedFd>,
+    /// When that was found.
+    ended: Option<Instant>,
+}
+
+struct Settling {
+    open: Vec<Open>,
+    settled: Vec<Settled>,
+}
+
+impl Settling {
+    fn new(begun: Vec<Begun>) -> Settling {
+        // Where there is no descriptor to be had its end counts as found: what is said of it is waited for.
+        let open = |begun: Begun| {
+            let end = handle(begun.pid);
+            let ended = end.is_none().then(Instant::now);
+            Open { begun, end, ended }
+        };
+        Settling { open: begun.into_iter().map(open).collect(), settled: Vec::new() }
+    }
+
+    fn settle(&mut self, which: impl Fn(&Open) -> bool, done: impl Fn() -> Done<()>) {
+        for at in (0..self.open.len()).rev() {
+            if which(&self.open[at]) {
+                self.settled.push((self.open.swap_remove(at).begun, done()));
+            }
+        }
+    }
+
+    /// Until `says` can be read, which is returned, or another process has ended, or it is too late for what is said of one that has.
+    fn wait(&mut self, says: c_int) -> bool {
+        let looked: Vec<usize> = (0..self.open.len()).filter(|at| self.open[*at].ended.is_none()).collect();
+        let ends = looked.iter().map(|at| self.open[*at].end.as_ref().map_or(-1, AsRawFd::as_raw_fd));
+        let ended = self.open.iter().filter_map(|one| one.ended);
+        let left = ended.map(|at| VERDICT.saturating_sub(at.elapsed()).as_millis() as c_int + 1).min();
+        let ready = poll(std::iter::once(says).chain(ends), left.unwrap_or(-1));
+        for (at, _) in looked.iter().zip(&ready[1..]).filter(|(_, over)| **over) {
+            self.open[*at].ended = Some(Instant::now());
+        }
+        ready[0]
     }
 }
 
