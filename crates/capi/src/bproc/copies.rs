@@ -41,6 +41,8 @@ pub(super) struct Origin {
     says: File,
     /// What it has said that is no whole line yet.
     rest: Vec<u8>,
+    /// Lines about copies that came before it was said that all is written.
+    early: Vec<String>,
     port: u16,
     key: String,
 }
@@ -52,7 +54,7 @@ impl Origin {
         helper::start(&["copy-origin", &copies.to_string()], streams, told::new_place()?)?;
         drop((theirs, to_us));
         let (orders, says) = (File::from(orders), File::from(says));
-        let mut origin = Origin { orders, says, rest: Vec::new(), port: 0, key: String::new() };
+        let mut origin = Origin { orders, says, rest: Vec::new(), early: Vec::new(), port: 0, key: String::new() };
         let line = origin.line()?;
         let odd = || Failed::new(libc::EPROTO, format!("whoever is to write the image says {line:?}"));
         let [port, key] = words(&line, "at").ok_or_else(odd)?;
@@ -80,8 +82,7 @@ impl Origin {
             match line.split(' ').collect::<Vec<_>>()[..] {
                 ["written"] => return Ok(()),
                 ["failed", "all", why] => return Err(failure(why)),
-                // One that could not even ask for it: its process ends, and so it is found out.
-                _ => {}
+                _ => self.early.push(line),
             }
         }
     }
@@ -89,26 +90,22 @@ impl Origin {
     /// What becomes of all of these: each is a copy, or is none and has ended or will.
     pub(super) fn settle(&mut self, begun: Vec<Begun>) -> Vec<Settled> {
         let mut all = Settling::new(begun);
-        while !all.open.is_empty() {
+        std::mem::take(&mut self.early).iter().for_each(|line| all.hear(line));
+        loop {
+            while let Some(line) = self.whole_line() {
+                all.hear(&line);
+            }
+            if all.open.is_empty() {
+                return all.settled;
+            }
             if all.wait(self.says.as_raw_fd()) {
-                let heard = self.hear();
-                while let Some(line) = self.whole_line() {
-                    match line.split(' ').collect::<Vec<_>>()[..] {
-                        ["done", rank] => all.settle(|one| rank.parse() == Ok(one.begun.rank), || Ok(())),
-                        ["failed", rank, why] => {
-                            all.settle(|one| rank.parse() == Ok(one.begun.rank), || Err(failure(why)))
-                        }
-                        _ => {}
-                    }
-                }
-                if let Err(gone) = heard {
+                if let Err(gone) = self.hear() {
                     all.settle(|_| true, || Err(gone.clone()));
                 }
             }
             let ended = || Err(Failed::new(libc::ESRCH, "what was to be a copy has ended"));
             all.settle(|one| one.ended.is_some_and(|at| at.elapsed() >= VERDICT), ended);
         }
-        all.settled
     }
 
     /// The next line, for which it waits.
@@ -164,6 +161,14 @@ impl Settling {
             Open { begun, end, ended }
         };
         Settling { open: begun.into_iter().map(open).collect(), settled: Vec::new() }
+    }
+
+    fn hear(&mut self, line: &str) {
+        match line.split(' ').collect::<Vec<_>>()[..] {
+            ["done", rank] => self.settle(|one| rank.parse() == Ok(one.begun.rank), || Ok(())),
+            ["failed", rank, why] => self.settle(|one| rank.parse() == Ok(one.begun.rank), || Err(failure(why))),
+            _ => {}
+        }
     }
 
     fn settle(&mut self, which: impl Fn(&Open) -> bool, done: impl Fn() -> Done<()>) {
@@ -231,7 +236,7 @@ fn above(fd: c_int) -> Done<OwnedFd> {
     }
 }
 
-fn pipe() -> Done<(OwnedFd, OwnedFd)> {
+pub(super) fn pipe() -> Done<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
     // SAFETY: room for two numbers, which are of new descriptors then.
     match unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } {
@@ -250,7 +255,7 @@ fn handle(pid: c_int) -> Option<OwnedFd> {
 }
 
 /// Which of these can be read, after at most so many milliseconds; -1 as for poll(2), for a descriptor too.
-fn poll(fds: impl Iterator<Item = c_int>, most: c_int) -> Vec<bool> {
+pub(super) fn poll(fds: impl Iterator<Item = c_int>, most: c_int) -> Vec<bool> {
     let mut all: Vec<libc::pollfd> = fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
     // SAFETY: as many as is said. A signal ends it without any.
     let count = unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, most) };

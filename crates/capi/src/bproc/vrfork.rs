@@ -1,6 +1,6 @@
 //! Children on several nodes at once: of one image where that is sooner ([`super::copies`]), else each by a move of its own.
 
-use super::copies::{Begun, Origin, FEWEST};
+use super::copies::{pipe, poll, Begun, Origin, FEWEST};
 use super::fork::{arrive, check_flags, end, fork, moved, Gate, Side, LOST};
 use super::io::{self, Plan};
 use super::nodes::{all, enterable, find, here, meant};
@@ -9,6 +9,7 @@ use super::types::{Io, DUMP_DEFAULT};
 use super::words;
 use crate::said::{called, Done, Failed};
 use std::ffi::c_int;
+use std::os::fd::AsRawFd;
 use vocab::NodeId;
 use wire::nodes::NodeInfo;
 
@@ -16,6 +17,9 @@ use wire::nodes::NodeInfo;
 const AT_A_TIME: usize = 48;
 /// The daemon lets a user have no more (`front`, `may_move_more`).
 const AT_A_TIME_OF_A_USER: usize = 16;
+
+/// In which a child closes what it has open, in milliseconds.
+const CLOSES_MS: c_int = 1000;
 
 /// A child that is to be.
 type Wanted = (usize, NodeId);
@@ -115,11 +119,11 @@ fn of_one_image(known: &[NodeInfo], wanted: Vec<Wanted>, pids: &mut [c_int], pla
             Err(_) => left.push((rank, to)),
         }
     }
-    let gate = Gate::close()?;
+    let (gate, (waits, open)) = (Gate::close()?, pipe()?);
     let parent = match fork() {
         Ok(Side::Child) => {
             // What it has open is closed by its number.
-            std::mem::forget(origin);
+            std::mem::forget((origin, waits, open));
             return Ok(Came::Child(who_came(gate, (first, at), &begun, &number, plan)));
         }
         Ok(Side::Parent(pid)) => Ok(pid),
@@ -132,6 +136,9 @@ fn of_one_image(known: &[NodeInfo], wanted: Vec<Wanted>, pids: &mut [c_int], pla
             return Err(failed);
         }
     };
+    // When it has nothing open any more it is about to wait. (A child of another thread may have the other end too.)
+    drop(open);
+    poll(std::iter::once(waits.as_raw_fd()), CLOSES_MS);
     let written = origin.write(pid);
     pids[first] = match moved(&[(pid, at)], &[]).pop() {
         Some(Err(failed)) => {

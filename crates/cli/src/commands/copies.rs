@@ -8,6 +8,7 @@ use super::checkpoint::{into_stream, is_ours_to_trace};
 use super::place::{self, Place};
 use ckpt::claims::Owner;
 use ckpt::dump::{dump, Then};
+use ckpt::survey::Given;
 use ckpt::whole::copy_into;
 use clap::Args;
 use kern::own::{fork, take_standard};
@@ -91,6 +92,8 @@ fn written(pid: Pid, spool: &Arc<Spool>) -> Result<()> {
         return Err(Fault::gone(format!("process {pid} is on another node")));
     };
     is_ours_to_trace(pid)?;
+    // A copy has the streams of the command that it was.
+    let given = Given { streams: true, ..given };
     into_stream(Into(spool.clone()), |out| dump(pid, given, out, Then::GoesOn, false)).map(drop)
 }
 
