@@ -202,6 +202,43 @@ mod tests {
         }
     }
 
+    /// The commands that a document tells its readers to call: `shoal WORD` in code, and in lines of examples.
+    fn called(text: &str) -> Vec<&str> {
+        let mut called = Vec::new();
+        for line in text.lines() {
+            let starts: &[&str] =
+                if line.starts_with("    ") { &["    ", "$ ", "; ", "| ", "sudo ", "`"] } else { &["`", "sudo "] };
+            for (at, call) in line.match_indices("shoal ") {
+                let word = line[at + call.len()..].split(|c: char| !c.is_alphanumeric() && c != '-').next();
+                let is_command = |word: &&str| word.starts_with(|c: char| c.is_lowercase());
+                let is_call = starts.iter().any(|start| line[..at].ends_with(start));
+                called.extend(word.filter(is_command).filter(|_| is_call));
+            }
+        }
+        called
+    }
+
+    #[test]
+    fn documents_name_commands_that_there_are() {
+        assert_eq!(
+            called("`shoal run x`, shoal makes `sudo shoal top`, `shoal COMMAND`\n    $ shoal ps; shoal where 1"),
+            ["run", "top", "ps", "where"]
+        );
+        let definition = crate::definition();
+        let documents = [
+            ("guide", GUIDE),
+            ("admin", include_str!("../../../docs/admin.md")),
+            ("README", include_str!("../../../README.md")),
+        ];
+        for (name, text) in documents {
+            let words = called(text);
+            assert!(words.len() > 10, "{name}: {words:?}");
+            for word in words {
+                assert!(definition.find_subcommand(word).is_some(), "{name}: there is no shoal {word}");
+            }
+        }
+    }
+
     #[test]
     fn blocks_are_rendered() {
         let text = "One `two`\nthree [four](five.md).\n\n- a b\n  c\n- **d**\n\n    $ x | y\n\n    z\n\n| h | i |\n|---|---|\n| j | k l m |\n\n| h | i | n |\n|---|---|---|\n| j | k | l m o p |\n";
