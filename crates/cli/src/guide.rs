@@ -65,7 +65,7 @@ enum Block<'a> {
     Example(Vec<&'a str>),
     /// Paragraphs and items of a list, each with its mark (`- `, or nothing) and its lines.
     Prose(Vec<(&'a str, String)>),
-    /// The cells of each row but the heading's.
+    /// The cells of each row: the heading, dashes, and the others.
     Table(Vec<Vec<String>>),
 }
 
@@ -79,12 +79,6 @@ fn blocks(text: &str) -> Vec<Block<'_>> {
         }
         add(line, apart, &mut blocks);
         apart = false;
-    }
-    for block in &mut blocks {
-        if let Block::Table(rows) = block {
-            // The heading, and the line of dashes below it.
-            rows.drain(..rows.len().min(2));
-        }
     }
     blocks
 }
@@ -125,7 +119,14 @@ impl Block<'_> {
         match self {
             Block::Example(lines) => lines.iter().for_each(|line| *text += &format!("{line}\n")),
             Block::Prose(items) => items.iter().for_each(|(mark, item)| wrap(&plain(item), mark, width, text)),
-            Block::Table(rows) => rows.iter().for_each(|row| render_row(row, first_column(rows), width, text)),
+            Block::Table(table) => {
+                // Between them is a line of dashes.
+                let (heading, rows) = (table.first(), table.get(2..).unwrap_or_default());
+                match first_column(rows) {
+                    Some(first) => rows.iter().for_each(|row| beside(row, first, width, text)),
+                    None => below(heading.map_or(&[], Vec::as_slice), rows, width, text),
+                }
+            }
         }
     }
 }
@@ -136,13 +137,20 @@ fn first_column(rows: &[Vec<String>]) -> Option<usize> {
     widths.max().filter(|width| *width <= WIDEST_FIRST && rows.iter().all(|row| row.len() == 2))
 }
 
-/// Two cells side by side, or each cell in lines of its own below the first.
-fn render_row(row: &[String], first: Option<usize>, width: usize, text: &mut String) {
-    if let ([name, meaning], Some(first)) = (row, first) {
-        return wrap(&plain(meaning), &format!("  {:first$}  ", plain(name)), width, text);
-    }
-    for (i, cell) in row.iter().enumerate() {
-        wrap(&plain(cell), if i == 0 { "  " } else { "      " }, width, text);
+/// Two cells side by side.
+fn beside(row: &[String], first: usize, width: usize, text: &mut String) {
+    let [name, meaning] = row else { return };
+    wrap(&plain(meaning), &format!("  {:first$}  ", plain(name)), width, text);
+}
+
+/// Each cell in lines of its own, below the first of its row and behind the heading of its column.
+fn below(heading: &[String], rows: &[Vec<String>], width: usize, text: &mut String) {
+    for (at, row) in rows.iter().enumerate() {
+        text.extend((at > 0).then_some('\n'));
+        for (i, cell) in row.iter().enumerate() {
+            let name = heading.get(i).filter(|_| i > 0).map_or("  ".into(), |name| format!("    {name}: "));
+            wrap(&plain(cell), &name, width, text);
+        }
     }
 }
 
@@ -241,12 +249,12 @@ mod tests {
 
     #[test]
     fn blocks_are_rendered() {
-        let text = "One `two`\nthree [four](five.md).\n\n- a b\n  c\n- **d**\n\n    $ x | y\n\n    z\n\n| h | i |\n|---|---|\n| j | k l m |\n\n| h | i | n |\n|---|---|---|\n| j | k | l m o p |\n";
+        let text = "One `two`\nthree [four](five.md).\n\n- a b\n  c\n- **d**\n\n    $ x | y\n\n    z\n\n| h | i |\n|---|---|\n| j | k l m |\n\n| h | i | n |\n|---|---|---|\n| j | k | l |\n| o | p | q |\n";
         let mut shown = String::new();
         for block in blocks(text) {
             block.render(12, &mut shown);
         }
-        let wanted = "One two\nthree four.\n- a b c\n- d\n    $ x | y\n\n    z\n  j  k l m\n  j\n      k\n      l m o\n      p\n";
+        let wanted = "One two\nthree four.\n- a b c\n- d\n    $ x | y\n\n    z\n  j  k l m\n  j\n    i: k\n    n: l\n\n  o\n    i: p\n    n: q\n";
         assert_eq!(shown, wanted);
     }
 }
