@@ -1,4 +1,4 @@
-//! The daemons started by hand, as README.md and dist/README.md say it for real machines. The machines are namespaces that the scene makes itself, with
+//! The daemons started by hand, as README.md and docs/admin.md say it for real machines. The machines are namespaces that the scene makes itself, with
 //! unshare(1) and ip(8): no sandbox of shoal's is between.
 
 use super::scene::{holds, same, wait_for, Sandbox};

@@ -20,6 +20,7 @@ mod doctor;
 mod drain;
 mod floods;
 mod gates;
+mod help;
 mod hostile;
 mod jobs;
 mod jobs_batch;
@@ -155,6 +156,7 @@ const OTHERS: &[&[Scene]] = &[
     drain::SCENES,
     jobs::SCENES,
     commands::SCENES,
+    help::SCENES,
     run_options::SCENES,
     nodes_rights::SCENES,
     nodes_states::SCENES,

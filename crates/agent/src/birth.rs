@@ -1,7 +1,7 @@
 //! How the agent comes to be: init of a new PID namespace that joins the front end, and only then takes numbers.
 //!
 //! Until the front end has leased numbers, nothing here makes a process or thread: each would take a number that may be another
-//! process's of the space (DESIGN 4.1).
+//! process's of the space (docs/mechanisms.md, "Numbers").
 
 use crate::administer::Administration;
 use crate::agent::{Agent, Token};
@@ -94,7 +94,7 @@ fn prepare(config: &NodeConfig) -> Result<Proc> {
     if config.shows_space {
         procfs::node_proc::prepare(&config.run_dir)?;
     }
-    // Once: else the processes made from here show group and session 0 (GHOSTS.md, "Family").
+    // Once: else the processes made from here show group and session 0 (docs/mechanisms.md, "Family").
     ns::new_session()?;
     sched::set_not_dumpable()?;
     let proc = Proc::open(proc::root())?;

@@ -1,4 +1,4 @@
-//! Answering the gate (DESIGN 4.4): calls that concern this node alone go on, the others are asked of the front end.
+//! Answering the gate (docs/mechanisms.md, "The gate"): calls that concern this node alone go on, the others are asked of the front end.
 
 use crate::agent::Agent;
 use crate::bodies::Ids;

@@ -1,4 +1,4 @@
-//! The gates of the programs that were started here (DESIGN 4.4), one for each: what passes it unasked is fixed when it is installed, and which numbers
+//! The gates of the programs that were started here (docs/mechanisms.md, "The gate"), one for each: what passes it unasked is fixed when it is installed, and which numbers
 //! are right on this node changes.
 
 use crate::agent::{Agent, Token};

@@ -1,5 +1,5 @@
 //! Which stand-ins a program needs before it can be started, and how they are made so that tree, group and session are the
-//! kernel's own (GHOSTS.md, "Family").
+//! kernel's own (docs/mechanisms.md, "Family").
 
 mod terminal;
 

@@ -1,4 +1,4 @@
-//! The ranges of PIDs this node may use, and where the kernel's cursor is to be (DESIGN 4.1).
+//! The ranges of PIDs this node may use, and where the kernel's cursor is to be (docs/mechanisms.md, "Numbers").
 
 use std::ops::Range;
 use vocab::Pid;
@@ -45,7 +45,7 @@ pub(crate) struct Leases {
 }
 
 /// Numbers left over at the end of a range when the cursor leaves it, beside those that records may keep to themselves: what can be forked until the
-/// agent has read that. It reads within 36 us (GHOSTS.md, "Events"), a fork takes 10 us on each processor; but its loop may be busy for milliseconds.
+/// agent has read that. It reads within 36 us (docs/mechanisms.md, "Events"), a fork takes 10 us on each processor; but its loop may be busy for milliseconds.
 const MARGIN: i32 = 1024;
 
 fn size(lease: Lease) -> i32 {

@@ -1,4 +1,4 @@
-//! The node daemon: the agent of one front end on this machine (DESIGN 4).
+//! The node daemon: the agent of one front end on this machine (docs/mechanisms.md).
 //!
 //! [`run`] is the outer process, a watchdog in the machine's own namespaces (`outer`). Its child, the agent, is init of the
 //! space's PID namespace on this machine (`birth`, then `reactor`): when it dies, in whatever way, the kernel ends every process of

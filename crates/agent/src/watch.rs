@@ -1,4 +1,4 @@
-//! From task records to the table of bodies and the events (DESIGN 4.2). The records are the speed, /proc is the truth.
+//! From task records to the table of bodies and the events (docs/mechanisms.md, "Events"). The records are the speed, /proc is the truth.
 
 use crate::agent::Agent;
 use crate::bodies::{Changed, Ids, Life};

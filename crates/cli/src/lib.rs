@@ -7,6 +7,7 @@ mod commands;
 mod completion;
 mod config;
 mod elsewhere;
+mod guide;
 mod imagefile;
 mod keyfile;
 mod log;
@@ -18,9 +19,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+const AFTER: &str = "`shoal help` lists the chapters of the guide.";
+
 /// One process space for a cluster of Linux machines.
 #[derive(Parser, Debug)]
-#[command(name = "shoal", version, about, disable_help_subcommand = true)]
+#[command(name = "shoal", version, about, disable_help_subcommand = true, after_help = AFTER)]
 struct Arguments {
     /// Ask the daemon with this run directory, as with SHOAL_SOCKET=PATH/shoal.sock in the environment
     #[arg(long, value_name = "PATH")]

@@ -28,7 +28,7 @@ pub struct FrontConfig {
     pub key: [u8; 32],
     /// The agreed time: what is on a node of which nothing more is heard has ended within it, there and here.
     pub lost_after: Duration,
-    /// PIDs below this are the front end's own (DESIGN 4.1): 262144 to 4194304 less `lease_size`.
+    /// PIDs below this are the front end's own (docs/mechanisms.md, "Numbers"): 262144 to 4194304 less `lease_size`.
     pub front_top: Pid,
     /// PIDs in one lease, 256 to 2097152; fewer where `max_nodes` nodes with two leases each would not fit.
     pub lease_size: i32,

@@ -1,4 +1,4 @@
-//! Keeps the front end's own PIDs below `front_top` (DESIGN 4.1).
+//! Keeps the front end's own PIDs below `front_top` (docs/mechanisms.md, "Numbers").
 
 use kern::proc::{last_pid, set_last_pid, set_pid_max, Proc};
 use tracing::{info, warn};

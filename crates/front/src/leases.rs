@@ -1,4 +1,4 @@
-//! Which ranges of PIDs are given to which node (DESIGN 4.1).
+//! Which ranges of PIDs are given to which node (docs/mechanisms.md, "Numbers").
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The front-end daemon: where the whole space is visible (DESIGN 2).
+//! The front-end daemon: where the whole space is visible (docs/glossary.md).
 //!
 //! One loop, one thread ([`front`]): nodes' links, clients' sockets and the stand-ins' device each bring events, the space
 //! ([`space::Space`]) says what is to be done, and [`act`] does it.

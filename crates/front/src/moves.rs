@@ -1,4 +1,4 @@
-//! Processes on their way from one node to another (DESIGN 4.6): who is told what, and when a move counts. The states and their table: [`crate::move_states`].
+//! Processes on their way from one node to another (docs/mechanisms.md, "Moving"): who is told what, and when a move counts. The states and their table: [`crate::move_states`].
 //!
 //! What a daemon that ends had begun the next one learns from the two nodes ([`crate::doubts`]).
 

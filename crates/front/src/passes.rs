@@ -1,4 +1,4 @@
-//! Where a number must be known: a kill of it there is not asked about (DESIGN 4.4), so the process that has it is there, or stands there.
+//! Where a number must be known: a kill of it there is not asked about (docs/mechanisms.md, "The gate"), so the process that has it is there, or stands there.
 
 use crate::front::Front;
 use space::Event;

@@ -1,4 +1,4 @@
-//! The exit gate: a dying stand-in closes its hold file and waits for the answer to that FLUSH (GHOSTS.md, "The hold").
+//! The exit gate: a dying stand-in closes its hold file and waits for the answer to that FLUSH (docs/mechanisms.md, "The hold").
 
 use crate::command::Command;
 use crate::life::{Input, State};

@@ -1,4 +1,4 @@
-//! Stand-ins held by FUSE (DESIGN 4.3, GHOSTS.md): the daemon's side of the hold protocol, on the front end and on nodes.
+//! Stand-ins held by FUSE (docs/mechanisms.md, "The hold"): the daemon's side of the hold protocol, on the front end and on nodes.
 //!
 //! [`Ghosts`] keeps what is known of each stand-in on this machine, queues commands for it in order, and tells what happened
 //! to it. What a signal or an end means is not decided here.

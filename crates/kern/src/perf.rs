@@ -44,7 +44,7 @@ pub struct Records {
     bells: Vec<Bell>,
 }
 
-/// Pages per ring that lost nothing in 40,000 forks with a stalled reader (GHOSTS.md, "Events").
+/// Pages per ring that lost nothing in 40,000 forks with a stalled reader (docs/mechanisms.md, "Events").
 pub const PAGES: usize = 256;
 
 const PAGE: usize = 4096;

@@ -1,5 +1,5 @@
 //! The gate: a seccomp filter that hands over the calls about process identity which the node's kernel cannot answer
-//! alone (DESIGN 4.4), and the listener at which they arrive (seccomp_unotify(2)).
+//! alone (docs/mechanisms.md, "The gate"), and the listener at which they arrive (seccomp_unotify(2)).
 
 use crate::sys;
 use std::ops::Range;

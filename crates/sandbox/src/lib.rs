@@ -1,4 +1,4 @@
-//! A front end and its nodes on one machine (DESIGN section 6): one command makes them, runs a program on the front
+//! A front end and its nodes on one machine (docs/mechanisms.md, "The test cluster"): one command makes them, runs a program on the front
 //! end, and leaves nothing behind.
 //!
 //! Who is who, from the outside in:

@@ -35,7 +35,7 @@ impl fmt::Debug for NodeId {
 
 /// A PID, TID, process-group or session number of the space: the same on the front end and on every node.
 ///
-/// Inside a node's namespace the kernel's own number is this number (DESIGN 4.1), so there is no second kind.
+/// Inside a node's namespace the kernel's own number is this number (docs/mechanisms.md, "Numbers"), so there is no second kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Encode, Decode)]
 #[cbor(transparent)]
 pub struct Pid(#[n(0)] pub i32);

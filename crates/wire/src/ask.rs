@@ -146,7 +146,7 @@ pub enum Answer {
     /// To `Run`: it is under way. Open `hold`, and hold; a channel for each copy will follow.
     #[n(4)]
     Granted {
-        /// The stand-in file on this machine (GHOSTS.md, "The hold").
+        /// The stand-in file on this machine (docs/mechanisms.md, "The hold").
         #[n(0)]
         hold: String,
         /// One for each copy, in order.

@@ -21,6 +21,7 @@ mod explain;
 mod fault;
 mod files;
 mod front;
+mod help;
 mod holder;
 mod image;
 mod job;
@@ -98,6 +99,7 @@ pub(crate) enum Command {
     Fault(fault::Fault),
     Chaos(chaos::Chaos),
     Mon(mon::Mon),
+    Help(help::Help),
     #[command(hide = true)]
     Holder(holder::Holder),
     #[command(hide = true)]
@@ -168,6 +170,7 @@ impl Command {
             Command::Fault(command) => command.run(),
             Command::Chaos(command) => command.run(),
             Command::Mon(command) => command.run(),
+            Command::Help(command) => command.run(),
             Command::Holder(command) => command.run(),
             Command::Procfs(command) => command.run(),
             Command::NodeProc(command) => command.run(),

@@ -1,6 +1,7 @@
 //! Values that an argument can have, by the name that its help gives the value.
 
 use super::space::Space;
+use crate::guide;
 use clap_complete::engine::CompletionCandidate;
 use monitor::people;
 use std::collections::BTreeSet;
@@ -25,6 +26,7 @@ pub(super) fn of(command: &str, value: &str, positional: bool) -> Option<Find> {
         (_, "PID") => Some(process),
         (_, "PID... NODE") => Some(process_or_node),
         (_, "USER" | "USERS") => Some(|_, typed| names("/etc/passwd", typed)),
+        ("help", "TOPIC") => Some(topics),
         (_, "GROUP") => Some(|_, typed| names("/etc/group", typed)),
         _ => None,
     }
@@ -32,6 +34,17 @@ pub(super) fn of(command: &str, value: &str, positional: bool) -> Option<Find> {
 
 fn candidate(word: impl Into<OsString>, meaning: String) -> CompletionCandidate {
     CompletionCandidate::new(word).help(Some(meaning.into()))
+}
+
+/// Chapters of the guide, and commands.
+fn topics(_: &Space, typed: &str) -> Vec<CompletionCandidate> {
+    let chapters = guide::chapters().map(|chapter| (chapter.topic(), chapter.title.to_owned()));
+    let commands = crate::definition();
+    let commands = commands.get_subcommands().filter(|command| !command.is_hide_set());
+    let commands =
+        commands.map(|command| (command.get_name().to_owned(), command.get_about().map(ToString::to_string)));
+    let all = chapters.chain(commands.map(|(name, about)| (name, about.unwrap_or_default())));
+    all.filter(|(word, _)| word.starts_with(typed)).map(|(word, meaning)| candidate(word, meaning)).collect()
 }
 
 /// Nodes, each as its word and what it is; `bare`: written without the `n`.

@@ -89,7 +89,7 @@ fn begin(file: OwnedFd, relay: u64) -> Result<std::convert::Infallible> {
     let slots = Slots::reserve(65_536, 64)?;
     let (slot, (stack, bytes)) = slots.first(file.as_raw_fd(), relay)?;
     taking::block(!0);
-    // SAFETY: prctl with numbers; a stand-in's memory is not for its user to read (GHOSTS.md, "Safety").
+    // SAFETY: prctl with numbers; a stand-in's memory is not for its user to read (docs/mechanisms.md, "Safety").
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
     taking::note_region(slots.0, u64::from(std::process::id()));
     taking::take_all_signals();

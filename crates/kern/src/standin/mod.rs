@@ -1,6 +1,6 @@
 //! The machine code that runs inside a stand-in, and the words in which the daemon commands it.
 //!
-//! A stand-in is held by an `ioctl` on the daemon's FUSE file (GHOSTS.md, "The hold"): in go the siginfo that it
+//! A stand-in is held by an `ioctl` on the daemon's FUSE file (docs/mechanisms.md, "The hold"): in go the siginfo that it
 //! took and the result of the last command, out comes the next command. Many stand-ins share one address
 //! space (CLONE_VM without CLONE_SETTLS), so nothing here may touch thread-local storage, allocate, or panic: all
 //! calls go through [`raw`], and each stand-in has a slot of its own for its stack and its state ([`room`]).
