@@ -1,7 +1,8 @@
 //! All tests that need more than one crate: the programs of `prog/` in every mode, and the scenes of `case/`.
 //!
 //! `cargo test -p tests -- [--mode MODE]… [--repeat K] [FILTER] [options of cargo test]`. Names are `MODE::PROGRAM` and
-//! `case::SCENE`. MODE is one of [`modes::ALL`] or `case`; without any it is all of them, or those that SHOAL_TEST_MODES names.
+//! `case::SCENE`. MODE is one of [`modes::ALL`], `case` or `all`; without any it is those that SHOAL_TEST_MODES
+//! names, or [`modes::everyday`] and the scenes.
 #![forbid(unsafe_code)]
 
 mod case;
@@ -62,6 +63,12 @@ fn options(args: Vec<String>) -> Res<Options> {
         let named = std::env::var("SHOAL_TEST_MODES").unwrap_or_default();
         modes.extend(named.split_whitespace().map(str::to_string));
     }
+    if modes.is_empty() {
+        modes.extend(modes::everyday().chain(["case"]).map(str::to_string));
+    }
+    if modes.iter().any(|mode| mode == "all") {
+        modes = modes::names().into_iter().chain(["case"]).map(str::to_string).collect();
+    }
     if let Some(mode) = modes.iter().find(|mode| *mode != "case" && modes::find(mode).is_none()) {
         return Err(format!("mode {mode}: it is one of case, {}", modes::names().join(", ")));
     }
@@ -72,7 +79,7 @@ fn options(args: Vec<String>) -> Res<Options> {
 
 fn outer(args: Vec<String>) -> Res<ExitCode> {
     let options = options(args)?;
-    let wanted = |mode: &str| options.modes.is_empty() || options.modes.iter().any(|m| m == mode);
+    let wanted = |mode: &str| options.modes.iter().any(|m| m == mode);
     let place = Arc::new(Place::make()?);
     let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("skip.toml");
     let skips = skip::read(&list, &place.programs, &modes::names(), &case::names().collect::<Vec<_>>())?;
