@@ -45,6 +45,7 @@ fn measure(words: &[&str]) -> Result<bool> {
         ["space"] => space::measure(),
         ["spawn"] => spawn::measure(),
         ["spawn", "programs", nodes] => spawn::programs(number(nodes)?),
+        ["spawn", "python"] => spawn::python(),
         ["spawn", "processes", nodes] => spawn::processes(number(nodes)?),
         ["mon"] => mon::measure(),
         ["proc"] => proc::measure(proc::NODES, proc::EACH),

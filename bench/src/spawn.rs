@@ -60,8 +60,38 @@ pub(crate) fn measure() -> Result<bool> {
     }
     place.close()?;
     let programs = programs(NODES)?;
-    Ok(processes(NODES)? && programs && met)
+    Ok(processes(NODES)? && programs && python()? && met)
 }
+
+/// The workers of one machine, and as many nodes.
+const WORKERS: usize = 2;
+
+/// Calls of a function in Python by processes that a fork has made: on nodes by `shoal.map`, here by multiprocessing.
+///
+/// # Errors
+/// As of [`measure`].
+pub(crate) fn python() -> Result<bool> {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let program = format!(
+        "PYTHONPATH={root}/python SHOAL_LIBRARY={root}/target/library/dist/lib/libshoal.so.0 python3 {root}/bench/prog/map.py"
+    );
+    let mut place = Place::open(WORKERS)?;
+    let (mut there, mut here) = (Vec::new(), Vec::new());
+    for _ in 0..PAIRS {
+        here.push(place.number(&format!("{program} here {WORKERS} {CALLS} || echo NaN"))?);
+        there.push(place.number(&format!("{program} nodes {WORKERS} {CALLS} || echo NaN"))?);
+    }
+    place.close()?;
+    let name = format!("{CALLS} calls, shoal.map on {WORKERS} nodes");
+    if there.iter().any(|took| took.is_nan()) {
+        return Ok(print_failed(&name, "the program failed"));
+    }
+    let local = Some(Local::pairs(&there, &here));
+    Ok(print(&Line { name: &name, figure: Spread::of(there), local, unit: "ms", bar: Bar::None }))
+}
+
+/// Some 20 ms of a processor each.
+const CALLS: usize = 200;
 
 /// Short programs by this and by other launchers alone.
 ///
