@@ -351,6 +351,10 @@ pub struct NodeRow {
     #[n(10)]
     #[cbor(default, skip_if = "is_zero")]
     pub mode: u32,
+    /// As [`NodeInfo::name`].
+    #[n(11)]
+    #[cbor(default, skip_if = "String::is_empty")]
+    pub name: String,
 }
 
 impl NodeRow {

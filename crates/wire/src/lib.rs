@@ -15,6 +15,7 @@ pub mod files;
 pub mod frame;
 pub mod hello;
 pub mod jobs;
+pub mod join;
 mod lease;
 mod load;
 pub mod look;

@@ -85,6 +85,14 @@ pub enum ToFront {
         #[n(12)]
         #[cbor(default, skip_if = "crate::hello::is_unknown")]
         identity: u64,
+        /// What the node is called beside its number; empty: nothing. The first part says so for all.
+        #[n(13)]
+        #[cbor(default, skip_if = "String::is_empty")]
+        name: String,
+        /// The users and `@groups` whose programs the node takes; `None`: everybody's. The first part says so for all.
+        #[n(14)]
+        #[cbor(default, skip_if = "Option::is_none")]
+        allow: Option<Vec<String>>,
     },
     /// I live; `sent_us` is the sender's monotonic clock and comes back in [`ToNode::Beat`].
     #[n(1)]

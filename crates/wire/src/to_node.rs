@@ -210,6 +210,10 @@ pub enum ToNode {
         /// The user who asks for the move, if not root: the process must be this user's altogether.
         #[n(6)]
         user: Option<Creds>,
+        /// What the process's user is called on the front end, if that is known ([`Program::user`]).
+        #[n(7)]
+        #[cbor(default, skip_if = "Option::is_none")]
+        name: Option<String>,
     },
     /// Send the image of this body to `address` (`address:port`), and keep it still until [`ToNode::Leave`] or [`ToNode::Stay`].
     #[n(21)]

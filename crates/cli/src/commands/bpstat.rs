@@ -223,6 +223,8 @@ mod tests {
             atime: 0,
             mtime: 0,
             attributes: Vec::new(),
+            name: String::new(),
+            name: String::new(),
         }
     }
 

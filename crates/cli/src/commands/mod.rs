@@ -22,14 +22,17 @@ mod files;
 mod front;
 mod holder;
 mod image;
+mod invite;
 mod job;
 mod jobs;
+mod join;
 mod key;
 mod mon;
 mod mover;
 mod moves;
 mod named;
 mod node;
+mod node_names;
 mod node_set;
 mod nodes;
 mod place;
@@ -98,6 +101,8 @@ pub(crate) enum Command {
     Chaos(chaos::Chaos),
     Mon(mon::Mon),
     #[command(hide = true)]
+    Invitation(invite::Invitation),
+    #[command(hide = true)]
     Holder(holder::Holder),
     #[command(hide = true)]
     Procfs(procfs::Procfs),
@@ -163,6 +168,7 @@ impl Command {
             Command::Fault(command) => command.run(),
             Command::Chaos(command) => command.run(),
             Command::Mon(command) => command.run(),
+            Command::Invitation(command) => command.run(),
             Command::Holder(command) => command.run(),
             Command::Procfs(command) => command.run(),
             Command::NodeProc(command) => command.run(),

@@ -1,5 +1,6 @@
 //! `shoal node-state` and `shoal node-set`: what root, and who owns a node, say of it.
 
+use super::node_names::chosen;
 use super::Daemon;
 use clap::Args;
 use client::Local;
@@ -87,7 +88,7 @@ impl NodeSet {
 
 /// Makes these changes of the nodes that `spec` names, one after the other.
 pub(crate) fn change(daemon: &mut Local, spec: &str, changes: Vec<NodeChange>) -> Result<ExitCode> {
-    let nodes = wire::nodes::choose(spec, &infos(daemon)?)?;
+    let nodes = chosen(spec, &infos(daemon)?)?;
     if nodes.is_empty() {
         return Err(Fault::refused(format!("no node is in {spec:?}")));
     }

@@ -17,7 +17,7 @@ pub(crate) struct Nodes {
     #[arg(long)]
     json: bool,
     /// As root: these, which are down, are no nodes any more (as 3 or 3-5,7); their numbers are free for other machines
-    #[arg(long, value_name = "NODES", value_parser = NodeSet::parse, conflicts_with = "json")]
+    #[arg(long, value_name = "NODES", value_parser = super::node_names::nodes, conflicts_with = "json")]
     forget: Option<NodeSet>,
     #[command(flatten)]
     daemon: Daemon,
@@ -38,6 +38,7 @@ struct Row {
     gid: u32,
     /// Octal, as in the table.
     mode: String,
+    name: String,
 }
 
 impl Nodes {
@@ -50,9 +51,21 @@ impl Nodes {
         if self.json {
             print::json(&rows.into_iter().map(row).collect::<Vec<Row>>())?;
         } else {
-            let heading =
-                ["NODE", "STATE", "ADDRESS", "PROCESSES", "CORES", "MEMORY", "FREE", "LOAD", "USER", "GROUP", "MODE"];
-            let right = [false, false, false, true, true, true, true, true, false, false, false];
+            let heading = [
+                "NODE",
+                "STATE",
+                "ADDRESS",
+                "PROCESSES",
+                "CORES",
+                "MEMORY",
+                "FREE",
+                "LOAD",
+                "USER",
+                "GROUP",
+                "MODE",
+                "NAME",
+            ];
+            let right = [false, false, false, true, true, true, true, true, false, false, false, false];
             let groups = people::names(&std::fs::read_to_string("/etc/group").unwrap_or_default());
             let users = people::here();
             let cells = |row: &NodeRow| cells(row, people::name_of(&users, row.uid), people::name_of(&groups, row.gid));
@@ -88,16 +101,16 @@ pub(super) fn all_known(daemon: &mut Local, mut wanted: impl Iterator<Item = Nod
 }
 
 fn row(row: NodeRow) -> Row {
-    let NodeRow { node, state, address, processes, cores, memory, memory_free, load, uid, gid, mode } = row;
+    let NodeRow { node, state, address, processes, cores, memory, memory_free, load, uid, gid, mode, name } = row;
     let mode = octal(mode);
-    Row { node: node.0, state, address, processes, cores, memory, memory_free, load, uid, gid, mode }
+    Row { node: node.0, state, address, processes, cores, memory, memory_free, load, uid, gid, mode, name }
 }
 
 fn octal(mode: u32) -> String {
     format!("{mode:04o}")
 }
 
-fn cells(row: &NodeRow, user: String, group: String) -> [String; 11] {
+fn cells(row: &NodeRow, user: String, group: String) -> [String; 12] {
     [
         row.node.to_string(),
         row.state.clone(),
@@ -110,5 +123,6 @@ fn cells(row: &NodeRow, user: String, group: String) -> [String; 11] {
         user,
         group,
         octal(row.mode),
+        if row.name.is_empty() { "-".into() } else { row.name.clone() },
     ]
 }

@@ -18,7 +18,7 @@ use wire::run::Target;
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
     /// On these nodes, a copy on each: 0, or 0-3,7
-    #[arg(short = 'n', long = "nodes", value_name = "NODES", value_parser = NodeSet::parse)]
+    #[arg(short = 'n', long = "nodes", value_name = "NODES", value_parser = super::node_names::nodes)]
     nodes: Option<NodeSet>,
     /// On all nodes that are up
     #[arg(short = 'a', long = "all", conflicts_with = "nodes")]

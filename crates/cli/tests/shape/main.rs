@@ -13,7 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["kern", "wire", "image", "space", "policy"],
     &["link", "local", "puppet", "ghost", "sandbox", "sample"],
     &["ckpt", "client", "procfs", "spread"],
-    &["mover", "bpfs", "jobs", "store"],
+    &["mover", "bpfs", "jobs", "store", "join"],
     &["view"],
     &["agent", "front", "monitor"],
     &["cli", "capi"],

@@ -8,6 +8,7 @@ use kept::{Found, Keeper, Records};
 use record::Record;
 use std::path::{Path, PathBuf};
 use tracing::{error, info, warn};
+use vocab::names::is_name;
 use vocab::{Creds, Fault, NodeId, Result};
 use wire::nodes::{NodeChange, MODE};
 use word::{next, Change, Word};
@@ -138,6 +139,16 @@ impl Roster {
         }
     }
 
+    /// A node that has joined calls itself so; what is no name is none.
+    pub(crate) fn is_called(&mut self, node: NodeId, name: &str) {
+        let name = if is_name(name) { name } else { "" };
+        let record = self.record(node);
+        if record.name != name {
+            record.name = name.into();
+            self.unwritten = true;
+        }
+    }
+
     /// The number that the node of this identity had when it joined last, and where it was.
     pub(crate) fn number_of(&self, identity: u64) -> Option<(NodeId, &str)> {
         let mut known = self.records.iter().filter(|(_, record)| identity != 0 && record.identity == identity);
@@ -259,6 +270,12 @@ mod tests {
         let node = NodeId(3);
         open().change(&[node], &user(0), &NodeChange::Owner(7), 1).expect("room");
         assert_eq!(open().of(node).uid, 7);
+        let mut named = open();
+        named.is_called(node, "lab3");
+        named.is_called(NodeId(4), "no name");
+        named.keep();
+        drop(named);
+        assert_eq!((open().of(node).name.as_str(), open().of(NodeId(4)).name.as_str()), ("lab3", ""));
         for name in ["nodes", "nodes.before", "roster"] {
             std::fs::write(directory.join(name), "nonsense").expect("room");
         }

@@ -57,13 +57,14 @@ fn way() -> impl Strategy<Value = Way> {
 
 fn hello() -> impl Strategy<Value = ToFront> {
     let pids = || vec(pid(), 0..3);
-    let told = (pids(), pids(), vec(way(), 0..3), any::<bool>(), pids(), any::<u64>());
+    let called = ("[a-z]{0,9}", option::of(vec("@?[a-z]{1,9}", 0..3)));
+    let told = (pids(), pids(), vec(way(), 0..3), any::<bool>(), pids(), any::<u64>(), called);
     let here = (vec(lease(), 0..3), vec(person(), 0..3), pids(), any::<u16>(), told);
     let build = |(version, number, load, here)| {
         let (leases, bodies, stand_ins, channel_port, told) = here;
-        let (subreapers, starting, ways, more, passes, identity) = told;
+        let (subreapers, starting, ways, more, passes, identity, (name, allow)) = told;
         let empty = Hello { version, number, load, leases, bodies, stand_ins, ..Hello::default() };
-        ToFront::from(Hello { channel_port, subreapers, starting, ways, more, passes, identity, ..empty })
+        ToFront::from(Hello { channel_port, subreapers, starting, ways, more, passes, identity, name, allow, ..empty })
     };
     (any::<u32>(), option::of(node()), load(), here).prop_map(build)
 }
@@ -133,7 +134,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         bytes(),
         vec(pid(), 0..3),
         any::<bool>(),
-        option::of(creds()),
+        (option::of(creds()), option::of("[a-z]{1,9}")),
     );
     let depart = (pid(), ".{0,20}", bytes(), any::<Option<u64>>(), any::<[bool; 2]>(), option::of(creds()), bytes());
     variants! {
@@ -157,7 +158,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         Subreaper => (pid(), any::<bool>()).prop_map(|(pid, on)| T::Subreaper { pid, on }),
         Adopt => (kin(), pid(), vec(kin(), 0..3)).prop_map(|(kin, from, others)| T::Adopt { kin, from, others }),
         EventsShown => any::<u64>().prop_map(|batch| T::EventsShown { batch }),
-        Arrive => arrive.prop_map(|(person, kin, channel, key, children, lazy, user)| T::Arrive { person, kin, channel, key, children, lazy, user }),
+        Arrive => arrive.prop_map(|(person, kin, channel, key, children, lazy, (user, name))| T::Arrive { person, kin, channel, key, children, lazy, user, name }),
         Depart => depart.prop_map(|(pid, address, key, streams, [progress, lazy], user, executes)| T::Depart { pid, address, key, streams, progress, lazy, user, executes }),
         Leave => (pid(), vec(pid(), 0..3)).prop_map(|(pid, children)| T::Leave { pid, children }),
         Stay => pid().prop_map(|pid| T::Stay { pid }),

@@ -29,10 +29,10 @@ pub(super) fn proc_row() -> BoxedStrategy<ProcRow> {
 
 pub(super) fn node_row() -> BoxedStrategy<NodeRow> {
     let who = (node(), ".{0,9}", ".{0,9}");
-    let what = (any::<u32>(), any::<u32>(), any::<u64>(), any::<u64>(), 0f32..1e6, any::<[u32; 3]>());
-    let build = |((node, state, address), (processes, cores, memory, memory_free, load, ids)): (
+    let what = (any::<u32>(), any::<u32>(), any::<u64>(), any::<u64>(), 0f32..1e6, (any::<[u32; 3]>(), "[a-z]{0,9}"));
+    let build = |((node, state, address), (processes, cores, memory, memory_free, load, (ids, name))): (
         _,
-        (_, _, _, _, _, [u32; 3]),
+        (_, _, _, _, _, ([u32; 3], _)),
     )| NodeRow {
         node,
         state,
@@ -45,6 +45,7 @@ pub(super) fn node_row() -> BoxedStrategy<NodeRow> {
         uid: ids[0],
         gid: ids[1],
         mode: ids[2],
+        name,
     };
     (who, what).prop_map(build).boxed()
 }
@@ -52,19 +53,21 @@ pub(super) fn node_row() -> BoxedStrategy<NodeRow> {
 pub(super) fn node_info() -> BoxedStrategy<NodeInfo> {
     let attribute = (".{0,9}", bytes().prop_map(ByteVec::from));
     let who = (node(), ".{0,9}", any::<[u32; 3]>());
-    let what = (".{0,9}", any::<[i64; 2]>(), vec(attribute, 0..3));
+    let what = ((".{0,9}", "[a-z]{0,9}"), any::<[i64; 2]>(), vec(attribute, 0..3));
     let parts = (who, what);
-    let build = |((node, state, ids), (address, times, attributes)): ((_, _, [u32; 3]), (_, [i64; 2], _))| NodeInfo {
-        node,
-        state,
-        uid: ids[0],
-        gid: ids[1],
-        mode: ids[2],
-        address,
-        atime: times[0],
-        mtime: times[1],
-        attributes,
-    };
+    let build =
+        |((node, state, ids), ((address, name), times, attributes)): ((_, _, [u32; 3]), (_, [i64; 2], _))| NodeInfo {
+            node,
+            state,
+            uid: ids[0],
+            gid: ids[1],
+            mode: ids[2],
+            address,
+            atime: times[0],
+            mtime: times[1],
+            attributes,
+            name,
+        };
     parts.prop_map(build).boxed()
 }
 
