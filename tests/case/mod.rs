@@ -23,6 +23,7 @@ mod gates;
 mod hostile;
 mod jobs;
 mod jobs_batch;
+mod joining;
 mod launchers;
 mod locks;
 mod loss;
@@ -49,6 +50,7 @@ mod moving_without_room;
 mod node_proc;
 mod node_view;
 mod nodes_files;
+mod nodes_names;
 mod nodes_rights;
 mod nodes_states;
 mod ordinary;
@@ -143,6 +145,8 @@ const OTHERS: &[&[Scene]] = &[
     bad_input::SCENES,
     restart::SCENES,
     daemons::SCENES,
+    nodes_names::SCENES,
+    joining::SCENES,
     machines::SCENES,
     masters::SCENES,
     gates::SCENES,

@@ -25,7 +25,7 @@ pub(crate) struct Strangers {
 enum Known {
     Yes,
     No(String),
-    /// The machine has users that are in no file.
+    /// The files of one of the machines do not tell: worth a line in the log.
     Perhaps(String),
 }
 
@@ -110,8 +110,9 @@ fn compare(node: NodeId, (uid, user): (u32, Option<&str>), here: Option<&str>, a
         (Some(_), Some(here)) if user == Some(here) => Known::Yes,
         (Some(shown), Some(here)) => Known::No(format!("user {shown} ({uid}) is {here} on {node}")),
         (Some(shown), None) if all_listed => Known::No(format!("{node} does not know user {shown} ({uid})")),
+        // A number without a name is the same on both: worth a line in the log.
         (None, None) if all_listed => {
-            Known::No(format!("{node} does not know user {uid}, nor is there a name on the front end"))
+            Known::Perhaps(format!("{node} does not know user {uid}, nor is there a name on the front end"))
         }
         (Some(shown), None) => Known::Perhaps(format!(
             "{node} cannot tell whether user {shown} ({uid}) is known there: nsswitch.conf(5) names more than files"
@@ -143,7 +144,7 @@ mod tests {
         assert_eq!(of(Some("ann"), None, true), (false, "n2 does not know user ann (1000)".into()));
         assert_eq!(
             of(None, None, true),
-            (false, "n2 does not know user 1000, nor is there a name on the front end".into())
+            (true, "n2 does not know user 1000, nor is there a name on the front end".into())
         );
         for (user, here) in [(Some("ann"), None), (None, Some("bob")), (None, None)] {
             let (perhaps, text) = of(user, here, false);

@@ -153,13 +153,13 @@ impl Invitation {
         kern::ns::new_session()?;
         match self.open(&text.parse()?, key) {
             Ok(inviter) => {
-                crate::print::out(WAITS)?;
+                crate::print::out(&format!("{WAITS}\n"))?;
                 let nobody = std::fs::File::open("/dev/null").map_err(|e| Fault::io(&e, "open /dev/null"))?;
                 kern::ns::become_stream(&nobody.into(), 1)?;
                 self.wait(inviter)
             }
             Err(fault) => {
-                crate::print::out(&fault.to_string())?;
+                crate::print::out(&format!("{fault}\n"))?;
                 Ok(ExitCode::FAILURE)
             }
         }
@@ -203,7 +203,7 @@ impl Invitation {
         if let Some(mut output) = child.stdout.take() {
             output.read_to_string(&mut said).map_err(failed)?;
         }
-        match said.as_str() {
+        match said.trim_end() {
             WAITS => Ok(()),
             "" => Err(Fault::gone("who waits for the machine has ended at once")),
             why => Err(Fault::refused(why.to_owned())),

@@ -114,10 +114,12 @@ impl Join {
 
 /// Starts the daemon in a session of its own; its number, when the front end has welcomed it.
 fn start(config: &Path) -> Result<u32> {
-    const LOG: &str = "/var/log/shoal-node.log";
+    let run_dir = crate::config::read(Some(config))?.run_dir.unwrap_or_else(|| PathBuf::from("/run/shoal"));
+    let path = run_dir.join("log/start");
     let failed = |e: std::io::Error| Fault::io(&e, "start the node's daemon");
-    let log = std::fs::OpenOptions::new().create(true).append(true).open(LOG);
-    let log = log.map_err(|e| Fault::io(&e, format!("open the log {LOG}")))?;
+    let log = std::fs::create_dir_all(run_dir.join("log"))
+        .and_then(|()| std::fs::OpenOptions::new().create(true).append(true).open(&path));
+    let (log, path) = (log.map_err(|e| Fault::io(&e, format!("open the log {}", path.display())))?, path.display());
     let (ready, tell) = kern::sys::pipe()?;
     let number = kern::ns::keep_across_exec(&tell)?;
     let mut command = Command::new("/proc/self/exe");
@@ -129,9 +131,9 @@ fn start(config: &Path) -> Result<u32> {
     kern::sys::set_nonblocking(ready.as_fd(), true)?;
     match kern::sys::read(ready.as_fd(), &mut [0; 1]) {
         Ok(1) => Ok(child.id()),
-        Ok(_) => Err(Fault::gone(format!("the daemon has ended: {LOG} says why"))),
+        Ok(_) => Err(Fault::gone(format!("the daemon has ended: {path} says why"))),
         Err(_) => Err(Fault::gone(format!(
-            "the front end has not welcomed this node within {} s: {LOG} says more; the daemon goes on trying",
+            "the front end has not welcomed this node within {} s: {path} says more; the daemon goes on trying",
             WELCOME_MS / 1000
         ))),
     }
