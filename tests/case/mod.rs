@@ -76,6 +76,7 @@ mod slurm;
 mod spread;
 mod uncarried;
 mod users;
+mod users_allowed;
 mod view;
 mod view_caches;
 mod view_mounts;
@@ -145,6 +146,7 @@ const OTHERS: &[&[Scene]] = &[
     bad_input::SCENES,
     restart::SCENES,
     daemons::SCENES,
+    users_allowed::SCENES,
     nodes_names::SCENES,
     joining::SCENES,
     machines::SCENES,

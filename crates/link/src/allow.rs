@@ -48,8 +48,8 @@ impl Allow {
 
     /// May a process with these credentials start programs here? Root always may.
     ///
-    /// A user in the list is so by the effective and the real number: a set-user-ID program of a user in the list lets nobody in. A group counts if the kernel says that the
-    /// process is in it by its real or a supplementary group, and not by a set-group-ID program alone.
+    /// Of a client the kernel has noted the effective ids when it connected, and the supplementary groups, to which every login adds the first group. A group in the list is one of those: a set-group-ID program
+    /// brings nobody into it. A set-user-ID program of a user in the list acts as that user, here as with files.
     ///
     /// # Errors
     /// `Refused`, with the list.
@@ -61,7 +61,7 @@ impl Allow {
         }
         let one_user = real == effective || real == 0;
         let admitted = self.with_numbers(list, |kept| {
-            let is_in = |gid: &u32| creds.gid.real == *gid || creds.groups.contains(gid);
+            let is_in = |gid: &u32| creds.groups.contains(gid);
             one_user && (kept.users.contains(&effective) || kept.groups.iter().any(is_in))
         });
         match admitted {
@@ -123,11 +123,12 @@ mod tests {
         let table = [
             ("the user", creds(1000, 1000, (7, 7), &[]), true),
             ("another", creds(1001, 1001, (7, 7), &[1000]), false),
-            ("of the group by login", creds(1001, 1001, (50, 50), &[]), true),
+            ("of the group by login", creds(1001, 1001, (50, 50), &[50]), true),
+            ("of the group by itself", creds(1001, 1001, (50, 50), &[]), false),
             ("of the group besides", creds(1001, 1001, (7, 7), &[1, 50]), true),
             ("by a set-group-ID program", creds(1001, 1001, (7, 50), &[]), false),
-            ("by a set-user-ID program of the user", creds(1001, 1000, (7, 7), &[]), false),
-            ("of the group, by a set-user-ID program of somebody else", creds(1001, 1002, (7, 7), &[50]), false),
+            ("of two users", creds(1001, 1000, (7, 7), &[]), false),
+            ("of the group, and of two users", creds(1001, 1002, (7, 7), &[50]), false),
             ("a daemon of root's that acts for the user", creds(0, 1000, (0, 0), &[]), true),
             ("a daemon of root's that acts for another", creds(0, 1001, (0, 0), &[]), false),
             ("root", creds(1001, 0, (7, 7), &[]), true),

@@ -71,7 +71,12 @@ impl Front {
         view_server::start(&settings.run_dir, &key, (settings.lost_after, file.front.squash.as_deref()))?;
         if let Some(managed) = config::setting(file.front.job_nodes.as_deref(), "job_nodes of [front]", jobs::managed)?
         {
-            jobs::keep_serving(managed, &settings.run_dir, &settings.nodes.state_dir(&settings.run_dir))?;
+            jobs::keep_serving(
+                managed,
+                settings.allow.as_deref(),
+                &settings.run_dir,
+                &settings.nodes.state_dir(&settings.run_dir),
+            )?;
         }
         let web = file.front.web_listen.as_deref();
         if let Some(at) = config::setting(web, "web_listen of [front]", |at| {
