@@ -84,6 +84,8 @@ fn join_by_a_token(place: &Place) -> Res<End> {
     front.prints("shoal nodes | awk 'NR > 1 {print $1, $2, $NF}'", "n0 up one\nn5 up lab5")?;
     front.prints("shoal run -n lab5,one -p hostname | sort", "n0: one\nn5: two")?;
     one.fails("shoal key invite", "tokens are made on the front end")?;
+    front.fails("shoal key invite --number 5", "node n5 has joined already, from 10.78.0.12")?;
+    front.fails("shoal key invite --name lab5", "node n5 is called lab5 already")?;
     Ok(End::Passed)
 }
 

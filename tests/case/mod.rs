@@ -26,6 +26,7 @@ mod jobs_batch;
 mod joining;
 mod launchers;
 mod locks;
+mod logs;
 mod loss;
 mod machines;
 mod masters;
@@ -147,6 +148,7 @@ const OTHERS: &[&[Scene]] = &[
     restart::SCENES,
     daemons::SCENES,
     users_allowed::SCENES,
+    logs::SCENES,
     nodes_names::SCENES,
     joining::SCENES,
     machines::SCENES,

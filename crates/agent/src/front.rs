@@ -120,6 +120,7 @@ impl Agent {
             ToNode::Barrier { id, pid } => self.barrier(id, pid),
             ToNode::Redial { pid, channel } => self.redial(pid, &channel),
             ToNode::Administer { id, chore } => self.administer(id, chore),
+            ToNode::Log { id, wanted } => self.uplink.send(&self.administration.log(id, wanted)),
         }
     }
 

@@ -69,7 +69,7 @@ impl Strangers {
         if !is_sure {
             info!("{text}");
         }
-        Ok(is_sure.then(|| format!("shoal: {text}: programs run there as the number {uid}\n")))
+        Ok(is_sure.then(|| format!("shoal: {text}: programs run there as the bare number {uid}\n")))
     }
 
     /// A process of these credentials is to come; `asker` has asked for that, or root.
@@ -109,7 +109,7 @@ fn compare(node: NodeId, (uid, user): (u32, Option<&str>), here: Option<&str>, a
     match (shown, here) {
         (Some(_), Some(here)) if user == Some(here) => Known::Yes,
         (Some(shown), Some(here)) => Known::No(format!("user {shown} ({uid}) is {here} on {node}")),
-        (Some(shown), None) if all_listed => Known::No(format!("{node} does not know user {shown} ({uid})")),
+        (Some(shown), None) if all_listed => Known::No(format!("{node} does not know user {shown}")),
         // A number without a name is the same on both: worth a line in the log.
         (None, None) if all_listed => {
             Known::Perhaps(format!("{node} does not know user {uid}, nor is there a name on the front end"))
@@ -141,7 +141,7 @@ mod tests {
         let of = |user, here, listed| said(compare(NodeId(2), (1000, user), here, listed));
         assert_eq!(of(Some("ann"), Some("ann"), true), (true, String::new()));
         assert_eq!(of(Some("ann"), Some("bob"), false), (false, "user ann (1000) is bob on n2".into()));
-        assert_eq!(of(Some("ann"), None, true), (false, "n2 does not know user ann (1000)".into()));
+        assert_eq!(of(Some("ann"), None, true), (false, "n2 does not know user ann".into()));
         assert_eq!(
             of(None, None, true),
             (true, "n2 does not know user 1000, nor is there a name on the front end".into())

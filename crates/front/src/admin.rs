@@ -3,6 +3,7 @@
 use crate::chores::Chores;
 use crate::config::FrontConfig;
 use crate::front::Front;
+use crate::logs::Logs;
 use crate::places::State;
 use crate::roster::word::{Change, Word};
 use crate::roster::{now, Roster};
@@ -28,6 +29,7 @@ pub(crate) struct Admin {
     pub(crate) chores: Chores,
     /// Who may start programs in the space.
     pub(crate) allow: Allow,
+    pub(crate) logs: Logs,
 }
 
 impl Admin {
@@ -41,7 +43,7 @@ impl Admin {
         if !unknown.is_empty() {
             warn!("allow names whom this machine's passwd(5) and group(5) do not know: {}", unknown.join(", "));
         }
-        Ok(Admin { roster, scripts: Scripts::default(), chores: Chores::default(), allow })
+        Ok(Admin { roster, scripts: Scripts::default(), chores: Chores::default(), allow, logs: Logs::default() })
     }
 }
 

@@ -18,6 +18,7 @@ pub mod jobs;
 pub mod join;
 mod lease;
 mod load;
+pub mod log;
 pub mod look;
 pub mod node;
 pub mod nodes;

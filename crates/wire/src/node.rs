@@ -6,6 +6,7 @@ pub use crate::event::Kin;
 use crate::event::{BodyEvent, Person};
 pub use crate::lease::Lease;
 pub use crate::load::Load;
+use crate::log::LogPiece;
 use crate::look::{Look, Progress};
 use crate::run::Caller;
 pub use crate::to_node::ToNode;
@@ -14,7 +15,7 @@ use minicbor::{Decode, Encode};
 use vocab::{Fault, NodeId, Pid, SigInfo};
 
 /// The version of this protocol; a peer of another one is refused with both numbers.
-pub const VERSION: u32 = 23;
+pub const VERSION: u32 = 24;
 
 /// Which processes a kill(2) from a node means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
@@ -336,6 +337,17 @@ pub enum ToFront {
         id: u64,
         /// Why not.
         #[n(1)]
+        fault: Option<Fault>,
+    },
+    /// To [`ToNode::Log`].
+    #[n(31)]
+    Log {
+        #[n(0)]
+        id: u64,
+        #[n(1)]
+        piece: LogPiece,
+        /// Why there is none.
+        #[n(2)]
         fault: Option<Fault>,
     },
 }

@@ -5,6 +5,7 @@ use crate::channel::ChannelTo;
 use crate::entry::Wanted;
 use crate::event::{Kin, Person};
 use crate::lease::Lease;
+use crate::log::LogWanted;
 use crate::look::Needs;
 use crate::nodes::Chore;
 use crate::run::Program;
@@ -355,5 +356,13 @@ pub enum ToNode {
         id: u64,
         #[n(1)]
         chore: Chore,
+    },
+    /// Lines of the log of the node's daemon; answered by [`crate::node::ToFront::Log`].
+    #[n(35)]
+    Log {
+        #[n(0)]
+        id: u64,
+        #[n(1)]
+        wanted: LogWanted,
     },
 }

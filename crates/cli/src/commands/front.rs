@@ -61,6 +61,7 @@ impl Front {
         config::set(&mut settings.max_nodes, file.front.max_nodes);
         config::set(&mut settings.proc, file.front.proc.map(|proc| proc.0));
         config::set(&mut settings.proc_fresh_ms, file.front.proc_fresh_ms.map(u64::from));
+        log::keep_in(&settings.run_dir);
         settings.allow = config::allow(file.front.allow, "[front]")?;
         settings.nodes = NodesConfig { state_dir: file.front.state_dir, node_up: file.front.node_up, bpfs: file.bpfs };
         settings.ready_fd = ready_fd;

@@ -14,6 +14,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use vocab::{names, Fault, NodeId, Result};
+use wire::ask::NodeRow;
 
 /// What the front end's own configuration says of `front` while nobody has filled it in.
 pub(super) const EXAMPLE: &str = "front.example:7706";
@@ -108,7 +109,9 @@ impl Invite {
         if run_dir.join("number").exists() {
             return Err(Fault::refused("this machine is a node: tokens are made on the front end"));
         }
-        client::Local::connect(&run_dir.join("shoal.sock")).map_err(|f| f.doing("is this the front end?"))?;
+        let mut daemon =
+            client::Local::connect(&run_dir.join("shoal.sock")).map_err(|f| f.doing("is this the front end?"))?;
+        self.is_free(&super::nodes::nodes(&mut daemon)?)?;
         let front = where_to_dial(self.address.clone(), &file)?;
         let token = Token::new(&front, self.number.map(NodeId), self.name.as_deref())?;
         let Invite { life, number, name, from, any_port, wait, .. } = self;
@@ -122,6 +125,22 @@ impl Invite {
         waiting.begin(&token, &key)?;
         print(&token, life)?;
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Invite {
+    /// # Errors
+    /// `Refused` for a number or a name that a node has.
+    fn is_free(&self, rows: &[NodeRow]) -> Result<()> {
+        let has_number = |row: &&NodeRow| Some(row.node.0) == self.number && row.is_linked();
+        if let Some(row) = rows.iter().find(has_number) {
+            return Err(Fault::refused(format!("node {} has joined already, from {}", row.node, row.address)));
+        }
+        let has_name = |row: &&NodeRow| Some(&row.name) == self.name.as_ref() && Some(row.node.0) != self.number;
+        match rows.iter().find(has_name) {
+            Some(row) => Err(Fault::refused(format!("node {} is called {} already", row.node, row.name))),
+            None => Ok(()),
+        }
     }
 }
 

@@ -27,6 +27,7 @@ mod job;
 mod jobs;
 mod join;
 mod key;
+mod log;
 mod mon;
 mod mover;
 mod moves;
@@ -99,6 +100,7 @@ pub(crate) enum Command {
     Image(image::Image),
     Fault(fault::Fault),
     Chaos(chaos::Chaos),
+    Log(log::Log),
     Mon(mon::Mon),
     #[command(hide = true)]
     Invitation(invite::Invitation),
@@ -167,6 +169,7 @@ impl Command {
             Command::Image(command) => command.run(),
             Command::Fault(command) => command.run(),
             Command::Chaos(command) => command.run(),
+            Command::Log(command) => command.run(),
             Command::Mon(command) => command.run(),
             Command::Invitation(command) => command.run(),
             Command::Holder(command) => command.run(),

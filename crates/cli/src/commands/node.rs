@@ -86,6 +86,7 @@ impl Node {
             allow: config::allow(file.node.allow.clone(), "[node]")?,
             refuse_unknown: file.node.unknown_users == Some(config::UnknownUsers::Refuse),
         };
+        log::keep_in(&settings.run_dir);
         settings.powers = powers(&file.node);
         settings.view = view(&file.node, &settings.run_dir)?;
         settings.cgroup = self.cgroup.or(file.node.cgroup);

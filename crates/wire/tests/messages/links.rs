@@ -5,7 +5,7 @@ use super::nouns::{
     bytes, caller, channel, creds, exit, fault, info, kin, lease, load, node, person, pid, program, sig, stream, usage,
     window,
 };
-use super::rows::{chore, look, needs, proc_row, progress};
+use super::rows::{chore, log_piece, log_wanted, look, needs, proc_row, progress};
 use super::{any_of, Variants};
 use proptest::collection::vec;
 use proptest::option;
@@ -110,6 +110,7 @@ pub(crate) fn to_front() -> Variants<ToFront> {
             .prop_map(|(id, found, last, errno)| T::Entries { id, found, last, errno }),
         Whole => pid().prop_map(|pid| T::Whole { pid }),
         Administered => (any::<u64>(), option::of(fault())).prop_map(|(id, fault)| T::Administered { id, fault }),
+        Log => (any::<u64>(), log_piece(), option::of(fault())).prop_map(|(id, piece, fault)| T::Log { id, piece, fault }),
         PassesNoMore => pid().prop_map(|pid| T::PassesNoMore { pid }),
         Suited => (any::<u64>(), vec(".{0,20}", 0..3)).prop_map(|(id, obstacles)| T::Suited { id, obstacles }),
     }
@@ -172,6 +173,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         Look => (any::<u64>(), pid(), any::<bool>(), option::of(creds())).prop_map(|(id, pid, streams, user)| T::Look { id, pid, streams, user }),
         Entries => (any::<u64>(), wanted()).prop_map(|(id, wanted)| T::Entries { id, wanted }),
         Suits => (any::<u64>(), pid(), needs()).prop_map(|(id, pid, needs)| T::Suits { id, pid, needs }),
+        Log => (any::<u64>(), log_wanted()).prop_map(|(id, wanted)| T::Log { id, wanted }),
         Administer => (any::<u64>(), chore()).prop_map(|(id, chore)| T::Administer { id, chore }),
     }
 }

@@ -7,6 +7,7 @@ use proptest::option;
 use proptest::prelude::*;
 use wire::ask::{NodeRow, ProcRow};
 use wire::feed::Happening;
+use wire::log::{LogPiece, LogPlace, LogWanted};
 use wire::look::{Explained, File, Look, Needs, Outlook, Progress, Why};
 use wire::nodes::{Chore, NodeChange, NodeInfo, Power};
 
@@ -137,4 +138,17 @@ pub(super) fn happening() -> impl Strategy<Value = Happening> {
         (node(), ".{0,9}").prop_map(|(node, state)| H::Node { node, state }),
         node().prop_map(|node| H::Changed { node }),
     ]
+}
+
+fn log_place() -> impl Strategy<Value = LogPlace> {
+    any::<(u64, u64)>().prop_map(|(file, at)| LogPlace { file, at })
+}
+
+pub(super) fn log_wanted() -> impl Strategy<Value = LogWanted> {
+    prop_oneof![any::<u32>().prop_map(LogWanted::Last), log_place().prop_map(LogWanted::After)]
+}
+
+pub(super) fn log_piece() -> impl Strategy<Value = LogPiece> {
+    let parts = (bytes(), log_place(), any::<bool>(), any::<bool>());
+    parts.prop_map(|(lines, place, gap, more)| LogPiece { lines, place, gap, more })
 }
