@@ -213,7 +213,6 @@ mod tests {
             mtime: 0,
             attributes: Vec::new(),
             name: String::new(),
-            name: String::new(),
         }
     }
 

@@ -4,10 +4,11 @@
 //! [`LONGEST`] bytes at least are there, and twice as many at most.
 #![forbid(unsafe_code)]
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 use vocab::{Fault, Result};
 use wire::log::{LogPiece, LogPlace, LogWanted, MOST};
 
@@ -36,13 +37,21 @@ impl Journal {
     /// `Sys` as mkdir(2) and open(2).
     pub fn open(run_dir: &Path) -> Result<Journal> {
         let journal = Journal(path(run_dir));
-        let made = fs::create_dir_all(run_dir.join("log")).and_then(|()| journal.file());
-        made.map_err(|e| Fault::io(&e, format!("open the log {}", journal.0.display())))?;
+        journal.file().map_err(|e| Fault::io(&e, format!("open the log {}", journal.0.display())))?;
         Ok(journal)
     }
 
     fn file(&self) -> std::io::Result<File> {
-        OpenOptions::new().create(true).append(true).mode(0o600).open(&self.0)
+        let open = || OpenOptions::new().create(true).append(true).mode(0o600).open(&self.0);
+        match open() {
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                let directory = self.0.parent().unwrap_or(Path::new("/"));
+                // Root's, whatever the umask: nobody else puts a link there.
+                DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
+                open()
+            }
+            opened => opened,
+        }
     }
 
     /// Adds a line, with its end. A line that cannot be written, as on a full disk, is lost.
@@ -66,7 +75,13 @@ struct Part {
 impl Part {
     fn open(path: &Path) -> std::io::Result<Option<Part>> {
         match File::open(path) {
-            Ok(file) => file.metadata().map(|meta| Some(Part { number: meta.ino(), length: meta.len(), file })),
+            Ok(file) => {
+                let meta = file.metadata()?;
+                // The number of an inode comes again at once; with the time of its birth it is another one.
+                let born = meta.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+                let number = meta.ino().rotate_left(40) ^ born.map_or(0, |time| time.as_nanos() as u64);
+                Ok(Some(Part { number, length: meta.len(), file }))
+            }
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
             Err(e) => Err(e),
         }

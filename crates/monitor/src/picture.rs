@@ -150,7 +150,6 @@ pub(crate) mod tests {
             gid: 0,
             mode: 0o111,
             name: String::new(),
-            name: String::new(),
         }
     }
 

@@ -4,9 +4,9 @@ use super::super::invite::EXAMPLE;
 use super::key_text;
 use crate::{config, keyfile};
 use join::joiner::Given;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use vocab::{names, Fault, NodeId, Result};
 
@@ -123,8 +123,10 @@ fn put(path: &Path, text: &str, mode: u32, force: bool) -> Result<()> {
         name.push(ending);
         PathBuf::from(name)
     };
-    let (new, directory) = (beside(".new"), path.parent().unwrap_or(Path::new("/")));
-    fs::create_dir_all(directory).map_err(failed)?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let new = beside(".new");
+    // Whatever the umask is: nobody but root puts files there.
+    DirBuilder::new().recursive(true).mode(0o755).create(directory).map_err(failed)?;
     // What an attempt before has left.
     let _ = fs::remove_file(&new);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&new).map_err(failed)?;
