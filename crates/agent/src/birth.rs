@@ -156,16 +156,20 @@ fn join(uplink: &mut Uplink, number: Option<NodeId>, proc: &Proc, port: u16) -> 
     }
 }
 
+/// What the node says of itself.
+fn own(config: &NodeConfig) -> Own {
+    Own {
+        identity: identity::of_node(&config.key, &config.run_dir),
+        name: config.name.clone().unwrap_or_else(identity::name_of_host),
+        allow: config.users.allow.clone(),
+    }
+}
+
 fn born(config: &NodeConfig, groups: Groups, number: Option<NodeId>, given: Given, proc: Proc) -> Result<Agent> {
     let Given { outer, view, lookers: [looker, of_streams, of_entries, of_entry] } = given;
     let (poller, children) = (Poller::new()?, SignalFd::new(&[Sig::CHLD])?);
     let (asks, channel_port) = Asks::open(&config.socket(), &poller)?;
-    let own = Own {
-        identity: identity::of_node(&config.key, &config.run_dir),
-        name: config.name.clone().unwrap_or_else(identity::name_of_host),
-        allow: config.users.allow.clone(),
-    };
-    let mut uplink = Uplink::new(config.front.clone(), config.key, own);
+    let mut uplink = Uplink::new(config.front.clone(), config.key, own(config));
     let welcome = join(&mut uplink, number, &proc, channel_port)?;
     let directory = File::open(groups.0).map_err(|e| Fault::io(&e, format!("open {}", groups.0.display())))?;
     let records = Records::open(Some(directory.as_fd()), PAGES)?;

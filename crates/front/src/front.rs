@@ -346,7 +346,7 @@ impl Front {
         self.tell_listed();
         self.tell_late_explanations();
         self.tell_chores();
-        crate::logs::give_up(self, None);
+        self.give_logs_up(None);
         let late: Vec<Token> = self
             .connections
             .iter()

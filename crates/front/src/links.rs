@@ -3,7 +3,6 @@
 use crate::clients::{REST_US, TAKEN};
 use crate::connection::{Connection, Token};
 use crate::front::Front;
-use crate::logs;
 use crate::persons::from_wire;
 use crate::places::{Change, Node, State};
 use crate::runs::{Asker, Dialled};
@@ -334,7 +333,7 @@ impl Front {
                     self.deliveries_lose(number);
                     self.feeds_lose(number);
                     self.chores_lose(number);
-                    logs::give_up(self, Some(number));
+                    self.give_logs_up(Some(number));
                     self.views.distant.link_lost(number);
                 }
             }

@@ -68,39 +68,41 @@ fn may_read(creds: &Creds) -> Result<()> {
     }
 }
 
-/// A client wants lines of a log.
-pub(crate) fn wanted(front: &mut Front, asker: Asker, caller: &Caller, node: NodeId, wanted: LogWanted) {
-    let answer = match may_read(&caller.creds) {
-        Err(fault) => Answer::Failed(fault),
-        Ok(()) if node.is_front() => {
-            journal::read(&front.config.run_dir, wanted).map_or_else(Answer::Failed, Answer::Log)
-        }
-        Ok(()) => {
-            let id = front.admin.logs.begin(asker, node, monotonic_us());
-            match front.try_send(node, &ToNode::Log { id, wanted }) {
-                Ok(()) => return,
-                Err(fault) => {
-                    front.admin.logs.told(node, id);
-                    Answer::Failed(fault)
+impl Front {
+    /// A client wants lines of a log.
+    pub(crate) fn on_log_wanted(&mut self, asker: Asker, caller: &Caller, node: NodeId, wanted: LogWanted) {
+        let answer = match may_read(&caller.creds) {
+            Err(fault) => Answer::Failed(fault),
+            Ok(()) if node.is_front() => {
+                journal::read(&self.config.run_dir, wanted).map_or_else(Answer::Failed, Answer::Log)
+            }
+            Ok(()) => {
+                let id = self.admin.logs.begin(asker, node, monotonic_us());
+                match self.try_send(node, &ToNode::Log { id, wanted }) {
+                    Ok(()) => return,
+                    Err(fault) => {
+                        self.admin.logs.told(node, id);
+                        Answer::Failed(fault)
+                    }
                 }
             }
+        };
+        self.answer(asker, answer, true);
+    }
+
+    /// A node answers.
+    pub(crate) fn log_told(&mut self, node: NodeId, id: u64, piece: LogPiece, fault: Option<Fault>) {
+        let Some(asker) = self.admin.logs.told(node, id) else { return };
+        let answer = fault.map_or(Answer::Log(piece), |fault| Answer::Failed(fault.on(node)));
+        self.answer(asker, answer, true);
+    }
+
+    /// Tells those for whom nothing comes any more; `lost`: a node whose link is cut.
+    pub(crate) fn give_logs_up(&mut self, lost: Option<NodeId>) {
+        for (asker, node) in self.admin.logs.in_vain(lost, monotonic_us()) {
+            let why = Fault::gone(format!("node {node} has not said what is in its log"));
+            self.answer(asker, Answer::Failed(why), true);
         }
-    };
-    front.answer(asker, answer, true);
-}
-
-/// A node answers.
-pub(crate) fn told(front: &mut Front, node: NodeId, id: u64, piece: LogPiece, fault: Option<Fault>) {
-    let Some(asker) = front.admin.logs.told(node, id) else { return };
-    let answer = fault.map_or(Answer::Log(piece), |fault| Answer::Failed(fault.on(node)));
-    front.answer(asker, answer, true);
-}
-
-/// Tells those for whom nothing comes any more; `lost`: a node whose link is cut.
-pub(crate) fn give_up(front: &mut Front, lost: Option<NodeId>) {
-    for (asker, node) in front.admin.logs.in_vain(lost, monotonic_us()) {
-        let why = Fault::gone(format!("node {node} has not said what is in its log"));
-        front.answer(asker, Answer::Failed(why), true);
     }
 }
 

@@ -10,7 +10,7 @@ use wire::ask::ProcRow;
 /// See the module.
 #[derive(Args, Debug, Default)]
 pub(crate) struct Choice {
-    /// Only what runs on these nodes: 0, or 0-3,7
+    /// Only what runs on these nodes: 0, or 0-3,7, or names
     #[arg(short = 'n', long = "nodes", value_name = "NODES", value_parser = super::node_names::nodes)]
     nodes: Option<NodeSet>,
     /// Only what is theirs: names or numbers, with commas between

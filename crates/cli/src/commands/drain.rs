@@ -26,7 +26,7 @@ const AGAIN_US: u64 = 10_000_000;
 /// The same as `shoal node-state NODES cordoned`, which is kept over restarts. It is for root.
 #[derive(Args, Debug)]
 pub(crate) struct Cordon {
-    /// Which nodes: 3, 0-7, 5-, all, a state (up), what is not in a state (!up); several with commas between
+    /// Which nodes: 3, 0-7, 5-, a name, all, a state (up), what is not in a state (!up); several with commas between
     #[arg(value_name = "NODES")]
     nodes: String,
     #[command(flatten)]

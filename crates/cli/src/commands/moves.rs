@@ -20,7 +20,7 @@ use wire::nodes::permits;
 /// Move running processes to another node; returns when they run there. Interrupted before one does, it stays where it is
 #[derive(Args, Debug)]
 pub(crate) struct Move {
-    /// Processes of the space, then the node, or `front`; with --from the node alone, or nothing: the one with the fewest processes
+    /// Processes of the space, then the node by number or name, or `front`; with --from the node alone, or nothing: the one with the fewest processes
     #[arg(num_args = 0.., value_name = "PID... NODE")]
     words: Vec<String>,
     /// Empty this node

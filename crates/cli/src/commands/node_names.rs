@@ -1,13 +1,20 @@
 //! Nodes as options name them: by number, or by what a node calls itself, which the daemon knows.
 
-use super::nodes::nodes as rows;
 use client::Local;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use vocab::{names, Fault, NodeId, NodeSet, Result};
-use wire::ask::NodeRow;
+use wire::ask::{Answer, Ask, NodeRow};
 use wire::nodes::NodeInfo;
+
+/// All nodes that the daemon knows.
+pub(super) fn rows(daemon: &mut Local) -> Result<Vec<NodeRow>> {
+    match daemon.ask(&Ask::Nodes)? {
+        Answer::Nodes(rows) => Ok(rows),
+        other => Err(Fault::wire(format!("the daemon answered Nodes with {other:?}"))),
+    }
+}
 
 /// For options that take a list of nodes. The daemon is asked for names only.
 pub(super) fn nodes(text: &str) -> std::result::Result<NodeSet, String> {

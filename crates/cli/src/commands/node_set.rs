@@ -14,7 +14,7 @@ use wire::nodes::{NodeChange, NodeInfo};
 /// `shoal move --from NODE --all` moves what still runs there to other nodes. It is for root.
 #[derive(Args, Debug)]
 pub(crate) struct NodeState {
-    /// Which nodes: 3, 0-7, 5-, all, a state (up), what is not in a state (!up); several with commas between
+    /// Which nodes: 3, 0-7, 5-, a name, all, a state (up), what is not in a state (!up); several with commas between
     #[arg(value_name = "NODES")]
     nodes: String,
     /// The state: a letter, then letters, digits and _, at most 15

@@ -1,5 +1,6 @@
 //! `shoal nodes`: the nodes and how they are.
 
+pub(super) use super::node_names::rows as nodes;
 use super::Daemon;
 use crate::print;
 use clap::Args;
@@ -79,14 +80,6 @@ fn forget(daemon: &mut Local, nodes: &NodeSet) -> Result<()> {
     match daemon.ask(&Ask::Forget(nodes.nodes().to_vec()))? {
         Answer::Nodes(_) => Ok(()),
         other => Err(Fault::wire(format!("the daemon answered Forget with {other:?}"))),
-    }
-}
-
-/// All nodes that the daemon knows.
-pub(super) fn nodes(daemon: &mut Local) -> Result<Vec<NodeRow>> {
-    match daemon.ask(&Ask::Nodes)? {
-        Answer::Nodes(rows) => Ok(rows),
-        other => Err(Fault::wire(format!("the daemon answered Nodes with {other:?}"))),
     }
 }
 
