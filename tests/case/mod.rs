@@ -24,8 +24,10 @@ mod help;
 mod hostile;
 mod jobs;
 mod jobs_batch;
+mod joining;
 mod launchers;
 mod locks;
+mod logs;
 mod loss;
 mod machines;
 mod masters;
@@ -50,6 +52,7 @@ mod moving_without_room;
 mod node_proc;
 mod node_view;
 mod nodes_files;
+mod nodes_names;
 mod nodes_rights;
 mod nodes_states;
 mod ordinary;
@@ -75,6 +78,7 @@ mod slurm;
 mod spread;
 mod uncarried;
 mod users;
+mod users_allowed;
 mod view;
 mod view_caches;
 mod view_mounts;
@@ -144,6 +148,10 @@ const OTHERS: &[&[Scene]] = &[
     bad_input::SCENES,
     restart::SCENES,
     daemons::SCENES,
+    users_allowed::SCENES,
+    logs::SCENES,
+    nodes_names::SCENES,
+    joining::SCENES,
     machines::SCENES,
     masters::SCENES,
     gates::SCENES,

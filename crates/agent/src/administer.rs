@@ -6,10 +6,11 @@ use crate::surroundings::Surroundings;
 use crate::views::Views;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tracing::warn;
 use vocab::{Fault, Result};
+use wire::log::{LogPiece, LogWanted};
 use wire::node::ToFront;
 use wire::nodes::{Chore, Power};
 use wire::run::Program;
@@ -23,17 +24,33 @@ pub(crate) struct Administration {
     /// The mount namespaces in which they start.
     pub(crate) views: Views,
     surroundings: Surroundings,
+    /// Where the daemon keeps its log.
+    run_dir: PathBuf,
 }
 
 impl Administration {
     pub(crate) fn new(config: &NodeConfig, views: Views) -> Administration {
         let surroundings = Surroundings::new(config.bpfs.as_deref());
-        Administration { powers: config.powers.clone(), root: None, views, surroundings }
+        Administration {
+            powers: config.powers.clone(),
+            root: None,
+            views,
+            surroundings,
+            run_dir: config.run_dir.clone(),
+        }
     }
 
     /// A program that is to start here, with this machine's surroundings.
     pub(crate) fn surround(&self, program: Program) -> Program {
         self.surroundings.surround(program)
+    }
+
+    /// What the front end is told of this daemon's log.
+    pub(crate) fn log(&self, id: u64, wanted: LogWanted) -> ToFront {
+        match journal::read(&self.run_dir, wanted) {
+            Ok(piece) => ToFront::Log { id, piece, fault: None },
+            Err(fault) => ToFront::Log { id, piece: LogPiece::default(), fault: Some(fault) },
+        }
     }
 
     pub(crate) fn root(&self) -> Option<&[u8]> {

@@ -439,7 +439,7 @@ impl Agent {
                 }
                 self.channel(token, fd, number);
             }
-            Ok(Some(Preamble::Control | Preamble::View)) => {
+            Ok(Some(Preamble::Control | Preamble::View | Preamble::Join(_))) => {
                 self.refuse_greeting(number, "somebody takes this node for a front end");
             }
             Err(fault) => self.refuse_greeting(number, &fault.to_string()),

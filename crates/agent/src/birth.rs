@@ -16,9 +16,11 @@ use crate::looking::Looker;
 use crate::order::Order;
 use crate::share::Share;
 use crate::showing::Showing;
+use crate::starts::Starts;
+use crate::strangers::Strangers;
 use crate::streams::Streams;
 use crate::surroundings;
-use crate::uplink::Uplink;
+use crate::uplink::{Own, Uplink};
 use crate::usage::Usages;
 use crate::views::Views;
 use ghost::{Command, Ghosts, Happened, Name};
@@ -154,11 +156,20 @@ fn join(uplink: &mut Uplink, number: Option<NodeId>, proc: &Proc, port: u16) -> 
     }
 }
 
+/// What the node says of itself.
+fn own(config: &NodeConfig) -> Own {
+    Own {
+        identity: identity::of_node(&config.key, &config.run_dir),
+        name: config.name.clone().unwrap_or_else(identity::name_of_host),
+        allow: config.users.allow.clone(),
+    }
+}
+
 fn born(config: &NodeConfig, groups: Groups, number: Option<NodeId>, given: Given, proc: Proc) -> Result<Agent> {
     let Given { outer, view, lookers: [looker, of_streams, of_entries, of_entry] } = given;
     let (poller, children) = (Poller::new()?, SignalFd::new(&[Sig::CHLD])?);
     let (asks, channel_port) = Asks::open(&config.socket(), &poller)?;
-    let mut uplink = Uplink::new(config.front.clone(), config.key, identity::of_node(&config.key, &config.run_dir));
+    let mut uplink = Uplink::new(config.front.clone(), config.key, own(config));
     let welcome = join(&mut uplink, number, &proc, channel_port)?;
     let directory = File::open(groups.0).map_err(|e| Fault::io(&e, format!("open {}", groups.0.display())))?;
     let records = Records::open(Some(directory.as_fd()), PAGES)?;
@@ -205,7 +216,7 @@ fn born(config: &NodeConfig, groups: Groups, number: Option<NodeId>, given: Give
         stands: Default::default(),
         turns: 0,
         idle: Default::default(),
-        starts: Default::default(),
+        starts: Starts { strangers: Strangers::of(&config.users), ..Starts::default() },
         told_gone: Default::default(),
         adopting: Default::default(),
         unheard: Default::default(),

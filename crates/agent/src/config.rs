@@ -13,6 +13,15 @@ pub struct Powers {
     pub power_off: Option<String>,
 }
 
+/// Whose programs the node takes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct UsersConfig {
+    /// Users and `@groups` ([`link::allow`]); `None`: everybody's.
+    pub allow: Option<Vec<String>>,
+    /// True: none of a user whom the machine does not know, or knows by another name. False: those too, with a warning.
+    pub refuse_unknown: bool,
+}
+
 /// How programs of a node may see the files of the front end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ViewConfig {
@@ -31,6 +40,10 @@ pub struct NodeConfig {
     pub front: String,
     /// The number that this node wants; without one the front end gives it the next free one.
     pub number: Option<NodeId>,
+    /// What it is called beside its number; without it as its host.
+    pub name: Option<String>,
+    /// Whose programs it takes.
+    pub users: UsersConfig,
     /// The cluster key, the pre-shared key of every handshake.
     pub key: [u8; 32],
     /// Directory of the local socket (`shoal.sock`), the FUSE mount and whatever else the daemon keeps while it runs.
@@ -61,6 +74,8 @@ impl NodeConfig {
         NodeConfig {
             front: front.into(),
             number: None,
+            name: None,
+            users: UsersConfig::default(),
             key,
             run_dir: PathBuf::from("/run/shoal"),
             cgroup: None,

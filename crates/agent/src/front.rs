@@ -57,7 +57,7 @@ impl Agent {
             ways: self.moving.ways(),
             more: false,
             passes: self.gates.passing(),
-            identity: 0,
+            ..Hello::default()
         }
     }
 
@@ -96,8 +96,13 @@ impl Agent {
             ToNode::Subreaper { pid, on } => self.stand_in_takes_orphans(pid, on),
             ToNode::Adopt { kin, from, others } => self.adopt(kin, from, others),
             ToNode::BecomeStandIn { pid, .. } => self.become_stand_in(pid),
-            ToNode::Arrive { person, kin, channel, key, children, lazy, user } => {
-                self.arrive(person, kin, channel, key, (children, lazy, user))
+            ToNode::Arrive { person, kin, channel, key, children, lazy, user, name } => {
+                let views = &self.administration.views;
+                let name = name.as_deref().filter(|_| !views.is_of_front(None));
+                match self.starts.strangers.takes(self.number, &person.creds, user.as_ref(), name) {
+                    Ok(()) => self.arrive(person, kin, channel, key, (children, lazy, user)),
+                    Err(fault) => self.uplink.send(&ToFront::NotArrived { pid: person.pid, fault }),
+                }
             }
             ToNode::Depart { pid, address, key, streams: branch, progress, lazy, user, .. } => {
                 let address = self.uplink.reached(address);
@@ -115,6 +120,7 @@ impl Agent {
             ToNode::Barrier { id, pid } => self.barrier(id, pid),
             ToNode::Redial { pid, channel } => self.redial(pid, &channel),
             ToNode::Administer { id, chore } => self.administer(id, chore),
+            ToNode::Log { id, wanted } => self.uplink.send(&self.administration.log(id, wanted)),
         }
     }
 

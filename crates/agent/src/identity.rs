@@ -16,3 +16,9 @@ pub(crate) fn of_node(key: &[u8; 32], run_dir: &Path) -> u64 {
     let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     mark(key, &[text(MACHINE).as_bytes(), text(HOST).as_bytes(), run_dir.as_os_str().as_encoded_bytes()])
 }
+
+/// What a node is called without a name of its own: as its host, if that is a name.
+pub(crate) fn name_of_host() -> String {
+    let host = std::fs::read_to_string(HOST).unwrap_or_default();
+    Some(host.trim()).filter(|host| vocab::names::is_name(host)).unwrap_or_default().to_owned()
+}

@@ -64,5 +64,5 @@ mod views;
 mod volley;
 mod watch;
 
-pub use config::{NodeConfig, Powers, ViewConfig};
+pub use config::{NodeConfig, Powers, UsersConfig, ViewConfig};
 pub use outer::run;

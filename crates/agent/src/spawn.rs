@@ -26,14 +26,20 @@ impl Agent {
         }
         let free = match self.bodies.has(pid) || self.moving.arrives(pid) || self.starts.is_to_begin(pid) {
             true => Err(Fault::refused(format!("start {pid}: the number is in use on this node"))),
-            false => self.open_streams(&program, channel).and_then(|ends| ends.give(&person.creds).map(|()| ends)),
+            false => {
+                // With the front end's files come the names of its users.
+                let is_of_front = self.administration.views.is_of_front(program.view);
+                let user = program.user.as_deref().filter(|_| !is_of_front);
+                let admitted = self.starts.strangers.admits(self.number, &person.creds, user, is_of_front);
+                admitted.and_then(|text| {
+                    let ends = self.open_streams(&program, channel)?;
+                    ends.give(&person.creds).map(|()| (ends, text))
+                })
+            }
         };
         match free {
-            Ok(ends) => {
-                let (uid, user) = (person.creds.uid.effective, program.user.as_deref());
-                // With the front end's files come the names of its users.
-                let user = user.filter(|_| !self.administration.views.is_of_front(program.view));
-                if let Some(text) = self.starts.strangers.warning(self.number, uid, user) {
+            Ok((ends, text)) => {
+                if let Some(text) = text {
                     warn!(%pid, "{}", text.trim_end());
                     // A pipe or terminal that is new takes it, and whoever has called `shoal run` reads it there.
                     let _ = kern::sys::write(ends.stderr.as_fd(), text.as_bytes());

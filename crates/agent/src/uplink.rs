@@ -31,12 +31,20 @@ enum State {
     Open(Box<Secure>),
 }
 
+/// What each Hello says of the node itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Own {
+    pub(crate) identity: u64,
+    pub(crate) name: String,
+    pub(crate) allow: Option<Vec<String>>,
+}
+
 /// The link, whatever state it is in.
 pub(crate) struct Uplink {
     front: String,
     names: Names,
     key: [u8; 32],
-    identity: u64,
+    own: Own,
     state: State,
     /// Attempts that failed in a row.
     failed: u32,
@@ -55,13 +63,13 @@ pub(crate) struct Uplink {
 }
 
 impl Uplink {
-    pub(crate) fn new(front: String, key: [u8; 32], identity: u64) -> Uplink {
+    pub(crate) fn new(front: String, key: [u8; 32], own: Own) -> Uplink {
         let (state, names) = (State::Down, Names::new(front.clone(), look_up));
         Uplink {
             front,
             names,
             key,
-            identity,
+            own,
             state,
             failed: 0,
             refused: 0,
@@ -154,7 +162,8 @@ impl Uplink {
     pub(crate) fn greet(&mut self, hello: Hello) {
         let State::Open(link) = &mut self.state else { return };
         self.hello_us = boottime_us();
-        let sent = Hello { identity: self.identity, ..hello }
+        let Own { identity, name, allow } = self.own.clone();
+        let sent = Hello { identity, name, allow, ..hello }
             .parts()
             .into_iter()
             .try_for_each(|part| link.send(&ToFront::from(part)));

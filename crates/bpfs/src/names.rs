@@ -120,6 +120,7 @@ mod tests {
             atime: -1,
             mtime: 9,
             attributes: Vec::new(),
+            name: String::new(),
         };
         let shown = shown(&info);
         assert_eq!((shown.mode, shown.uid, shown.gid, shown.atime, shown.mtime), (0o100_110, 7, 50, 0, 9));

@@ -295,6 +295,7 @@ mod tests {
             atime: 0,
             mtime: 0,
             attributes: vec![("rack".into(), b"7".to_vec().into())],
+            name: String::new(),
         };
         assert_eq!(attributes(&info), b"bproc.state\0bproc.addr\0rack\0");
         let value = |name: &str| attribute(&info, name.as_bytes());

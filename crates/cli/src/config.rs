@@ -42,6 +42,8 @@ pub(crate) struct Front {
     pub(crate) job_nodes: Option<String>,
     /// `all`, `none`, or nodes.
     pub(crate) squash: Option<String>,
+    /// Users and `@groups` who may start programs.
+    pub(crate) allow: Option<Vec<String>>,
 }
 
 #[derive(Deserialize, Debug, Default, PartialEq)]
@@ -49,6 +51,7 @@ pub(crate) struct Front {
 pub(crate) struct Node {
     pub(crate) front: Option<String>,
     pub(crate) number: Option<i32>,
+    pub(crate) name: Option<String>,
     pub(crate) cgroup: Option<PathBuf>,
     pub(crate) cpu_weight: Option<u32>,
     pub(crate) proc: Option<bool>,
@@ -65,6 +68,9 @@ pub(crate) struct Node {
     /// Where contents of the front end's files are kept, and how many MiB at most; 0: nowhere.
     pub(crate) store: Option<PathBuf>,
     pub(crate) store_mib: Option<u64>,
+    /// Users and `@groups` whose programs are taken.
+    pub(crate) allow: Option<Vec<String>>,
+    pub(crate) unknown_users: Option<UnknownUsers>,
 }
 
 /// Whose files programs see on a node.
@@ -75,6 +81,14 @@ pub(crate) enum View {
     Front,
     /// The node's files; no program may ask for the front end's.
     Never,
+}
+
+/// What becomes of programs of users whom a node does not know.
+#[derive(Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum UnknownUsers {
+    Warn,
+    Refuse,
 }
 
 /// `proc` of [front].
@@ -108,7 +122,7 @@ pub(crate) fn read(path: Option<&Path>) -> Result<File> {
     parse(&text).map_err(|fault| fault.doing(format!("read the configuration {}", file.display())))
 }
 
-fn parse(text: &str) -> Result<File> {
+pub(crate) fn parse(text: &str) -> Result<File> {
     toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
         Fault::refused(format!("line {line}: {}", error.message().replace('\n', " ")))
@@ -129,6 +143,19 @@ pub(crate) fn setting<T>(
     read: impl Fn(&str) -> std::result::Result<T, String>,
 ) -> Result<Option<T>> {
     said.map(read).transpose().map_err(|why| Fault::refused(format!("{name} in the configuration file: {why}")))
+}
+
+/// A list of users and groups.
+///
+/// # Errors
+/// `Refused` for what is neither; `of` says whose list it is.
+pub(crate) fn allow(said: Option<Vec<String>>, of: &str) -> Result<Option<Vec<String>>> {
+    match said.iter().flatten().find(|entry| !link::allow::is_entry(entry)) {
+        Some(bad) => Err(Fault::refused(format!(
+            "allow of {of} in the configuration file: {bad:?} is neither a user nor a @group"
+        ))),
+        None => Ok(said),
+    }
 }
 
 /// Where this daemon takes channels, by its flag or else by the file.

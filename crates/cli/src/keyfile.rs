@@ -20,14 +20,18 @@ pub(crate) fn make(path: &Path) -> Result<()> {
     fs::File::open("/dev/urandom")
         .and_then(|mut source| source.read_exact(&mut key))
         .map_err(|e| Fault::io(&e, "read random bytes"))?;
-    let text: String = key.iter().map(|byte| format!("{byte:02x}")).chain(["\n".to_string()]).collect();
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let mut file = file.map_err(|e| Fault::io(&e, doing()))?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(|e| {
+    file.write_all(text(&key).as_bytes()).and_then(|()| file.sync_all()).map_err(|e| {
         // Half a key would be in the way of the next attempt.
         let _ = fs::remove_file(path);
         Fault::io(&e, doing())
     })
+}
+
+/// A key file's content.
+pub(crate) fn text(key: &[u8; 32]) -> String {
+    key.iter().map(|byte| format!("{byte:02x}")).chain(["\n".to_string()]).collect()
 }
 
 /// # Errors

@@ -102,11 +102,13 @@ impl Front {
     fn start(&mut self, node: NodeId, person: Person, kin: Vec<space::Kin>, copy: Option<u32>) {
         let pid = person.pid;
         let (caller, copy) = copy.map_or((pid, 0), |copy| (person.ppid, copy));
-        let Some((program, channel)) = self.runs.start(caller, copy, pid) else {
+        let Some((mut program, channel)) = self.runs.start(caller, copy, pid) else {
             info!(%pid, "nobody asked for this program any more");
             self.events.push_back(Event::NotStarted { node, pid, status: FAILED });
             return;
         };
+        // The node decides by it whether this is its own user: never the caller's word.
+        program.user = kern::users::name(person.creds.uid.effective);
         let kin = all_to_wire(kin);
         let sent = match self.queued(node) {
             waiting @ START_MOST.. => Err(Fault::gone(format!("start the program: {waiting} bytes wait for the node"))),

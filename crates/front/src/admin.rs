@@ -3,15 +3,18 @@
 use crate::chores::Chores;
 use crate::config::FrontConfig;
 use crate::front::Front;
+use crate::logs::Logs;
 use crate::places::State;
 use crate::roster::word::{Change, Word};
 use crate::roster::{now, Roster};
 use crate::runs::Asker;
 use crate::scripts::Scripts;
 use kern::clock::monotonic_us;
+use link::allow::Allow;
 use policy::{NodeView, Target};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
+use tracing::warn;
 use vocab::{Creds, Fault, NodeId, Result};
 use wire::ask::Answer;
 use wire::feed::Happening;
@@ -24,6 +27,9 @@ pub(crate) struct Admin {
     pub(crate) roster: Roster,
     pub(crate) scripts: Scripts,
     pub(crate) chores: Chores,
+    /// Who may start programs in the space.
+    pub(crate) allow: Allow,
+    pub(crate) logs: Logs,
 }
 
 impl Admin {
@@ -32,7 +38,12 @@ impl Admin {
     pub(crate) fn new(config: &FrontConfig) -> Result<Admin> {
         let mut roster = Roster::open(&config.run_dir, &config.nodes.state_dir(&config.run_dir))?;
         roster.is_at(NodeId::FRONT, config.listen.to_string(), 0, now());
-        Ok(Admin { roster, scripts: Scripts::default(), chores: Chores::default() })
+        let allow = Allow::of(config.allow.as_deref());
+        let unknown = allow.unknown();
+        if !unknown.is_empty() {
+            warn!("allow names whom this machine's passwd(5) and group(5) do not know: {}", unknown.join(", "));
+        }
+        Ok(Admin { roster, scripts: Scripts::default(), chores: Chores::default(), allow, logs: Logs::default() })
     }
 }
 
@@ -84,6 +95,7 @@ impl Front {
             atime: record.atime,
             mtime: record.mtime,
             attributes,
+            name: record.name,
         }
     }
 
@@ -154,9 +166,18 @@ impl Front {
     /// May this caller start programs on `node`, or move one there?
     ///
     /// # Errors
-    /// `Refused`, with owner, group and mode of the node, or its state.
+    /// `Refused`, with owner, group and mode of the node, or its state, or with who may start programs in the space or on that node.
     pub(crate) fn may_use(&self, node: NodeId, creds: &Creds) -> Result<()> {
-        self.admin.roster.admits(node, creds)
+        self.admin.roster.admits(node, creds)?;
+        if node.is_front() {
+            return Ok(());
+        }
+        self.admin.allow.admits(creds).map_err(|fault| fault.doing("the space of this front end"))?;
+        // The node looks itself, too, by the names that it knows.
+        self.nodes
+            .get(node)
+            .map_or(Ok(()), |one| one.allow.admits(creds))
+            .map_err(|fault| fault.doing(format!("node {node}")))
     }
 
     /// The same, of one that does so.

@@ -148,6 +148,7 @@ impl Front {
                 self.answer(asker, Answer::NodeInfos(infos), true);
             }
             Ask::ChangeNodes { nodes, change } => self.on_change_nodes(asker, caller, nodes, change),
+            Ask::Log { node, wanted } => self.on_log_wanted(asker, caller, node, wanted),
             Ask::Ps => self.on_ps(asker),
             Ask::Feed => self.on_feed(asker),
             Ask::Ghosts => self.on_ghosts_wanted(asker, caller),

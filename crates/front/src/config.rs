@@ -38,6 +38,8 @@ pub struct FrontConfig {
     pub proc: Proc,
     /// For so many milliseconds it shows what it has shown; 0: it asks each time.
     pub proc_fresh_ms: u64,
+    /// Who may start programs in the space ([`link::allow`]); `None`: everybody.
+    pub allow: Option<Vec<String>>,
     /// Rights and start-up of nodes.
     pub nodes: NodesConfig,
     /// Gets one byte and is closed when the daemon listens.
@@ -65,6 +67,7 @@ impl FrontConfig {
             max_nodes: 96,
             proc: Proc::Machine,
             proc_fresh_ms: 1000,
+            allow: None,
             nodes: NodesConfig::default(),
             ready_fd: None,
         }

@@ -307,6 +307,7 @@ impl Front {
         until = until.min(self.listings.due_us().unwrap_or(until));
         until = until.min(self.explanations.due_us().unwrap_or(until));
         until = until.min(self.admin.chores.due_us().unwrap_or(until));
+        until = until.min(self.admin.logs.due_us().unwrap_or(until));
         until = until.min(self.settle_at_us.unwrap_or(until));
         until = until.min(self.flush_at().or(self.ghosts.acknowledge_at()).unwrap_or(until));
         until = until.min(self.nodes.next_deadline_us().unwrap_or(until));
@@ -345,6 +346,7 @@ impl Front {
         self.tell_listed();
         self.tell_late_explanations();
         self.tell_chores();
+        self.give_logs_up(None);
         let late: Vec<Token> = self
             .connections
             .iter()

@@ -32,6 +32,7 @@ mod home;
 mod leases;
 mod links;
 mod listings;
+mod logs;
 mod looks;
 mod messages;
 mod movable;

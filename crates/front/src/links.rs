@@ -9,6 +9,7 @@ use crate::runs::{Asker, Dialled};
 use kern::clock::{monotonic_us, thread_us};
 use kern::proc::exists;
 use kern::sock;
+use link::allow::Allow;
 use link::beat::{channel_patience_ms, Agreed, FrontWatch};
 use link::preamble::{Greeting, Preamble};
 use link::Secure;
@@ -112,11 +113,16 @@ impl Front {
                 self.clients.charge_since(self.stranger(from.ip()), before);
             }
             Preamble::View => {
-                if let Err(fault) = view::server::hand_over(&self.config.run_dir, &fd) {
-                    if let Some(dropped) = self.clients.lines.may_about(from.ip(), &fault, monotonic_us()) {
-                        warn!(%from, dropped, "refused: {fault}");
-                    }
-                }
+                let handed = view::server::hand_over(&self.config.run_dir, &fd);
+                self.note_refusal(from, handed);
+            }
+            Preamble::Join(name) => {
+                // Strangers without end find nobody at names that they guess; who waits at a name looks after itself.
+                let before = thread_us();
+                let handed = join::hand_over(&self.config.run_dir, &name, &fd);
+                let unknown = |_| Fault::refused("a token that nobody waits for");
+                self.note_refusal(from, handed.map_err(unknown));
+                self.clients.charge_since(self.stranger(from.ip()), before);
             }
             Preamble::Channel(name) => {
                 let Some(fd) = self.aways.keep(&name, fd) else { return Ok(()) };
@@ -124,6 +130,13 @@ impl Front {
             }
         }
         Ok(())
+    }
+
+    fn note_refusal(&mut self, from: SocketAddr, handed: Result<()>) {
+        let Err(fault) = handed else { return };
+        if let Some(dropped) = self.clients.lines.may_about(from.ip(), &fault, monotonic_us()) {
+            warn!(%from, dropped, "refused: {fault}");
+        }
     }
 
     /// A channel that was dialled goes to who waits for it.
@@ -267,11 +280,13 @@ impl Front {
             pending: 0,
             full_us: 0,
             identity: hello.identity,
+            allow: Allow::of(hello.allow.as_deref()),
         };
         // What it has told over a link before is told again or forgotten.
         self.showing.remove(&number);
         node.change(number, Change::Joined);
         self.nodes.take_in(number, node);
+        self.admin.roster.is_called(number, &hello.name);
         self.node_comes(number, back);
         self.passes_again(number, &hello.passes, &hello.starting);
         if back {
@@ -318,6 +333,7 @@ impl Front {
                     self.deliveries_lose(number);
                     self.feeds_lose(number);
                     self.chores_lose(number);
+                    self.give_logs_up(Some(number));
                     self.views.distant.link_lost(number);
                 }
             }

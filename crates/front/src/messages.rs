@@ -107,6 +107,7 @@ impl Front {
             }
             ToFront::Suited { id, obstacles } => self.suited(node, id, obstacles),
             ToFront::Branched { branch } => self.branched(branch),
+            ToFront::Log { id, piece, fault } => self.log_told(node, id, piece, fault),
             ToFront::Administered { id, fault } => self.administered(node, id, fault),
             ToFront::PassesNoMore { pid } => self.passes.no_more(pid, node),
             ToFront::Barrier { id } => self.delivered(node, id),

@@ -124,8 +124,8 @@ impl Front {
             Ok(None) => self.aways.channel(pid),
             Err(fault) => return self.move_fails(pid, fault),
         };
-        let kin = all_to_wire(kin);
-        self.send(node, &ToNode::Arrive { person: to_wire(person), kin, channel, key, children, lazy, user });
+        let (kin, name) = (all_to_wire(kin), kern::users::name(person.creds.uid.effective));
+        self.send(node, &ToNode::Arrive { person: to_wire(person), kin, channel, key, children, lazy, user, name });
     }
 
     /// One of the two nodes says something of a move, in the order of what else it says.

@@ -3,6 +3,7 @@
 use crate::connection::Token;
 use crate::roster::record::Record;
 use crate::roster::Roster;
+use link::allow::Allow;
 use link::beat::FrontWatch;
 use policy::NodeView;
 use std::collections::BTreeMap;
@@ -77,6 +78,8 @@ pub(crate) struct Node {
     pub(crate) full_us: u64,
     /// What it says of itself in its Hello; 0: nothing.
     pub(crate) identity: u64,
+    /// Whose programs it takes, as it says.
+    pub(crate) allow: Allow,
 }
 
 /// So long, in microseconds, other nodes are preferred to one that could make no process.
@@ -168,6 +171,7 @@ impl Nodes {
                 uid: record.uid,
                 gid: record.gid,
                 mode: record.mode,
+                name: record.name,
             }
         };
         self.iter().map(row).collect()
@@ -196,6 +200,7 @@ mod tests {
                 pending: 0,
                 full_us,
                 identity: 0,
+                allow: Allow::default(),
             };
             nodes.take_in(NodeId(number), node);
         }

@@ -57,6 +57,7 @@ impl Nodes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use link::allow::Allow;
     use link::beat::{Agreed, FrontWatch};
     use std::time::Duration;
     use wire::node::Load;
@@ -75,6 +76,7 @@ mod tests {
             pending: 0,
             full_us: 0,
             identity,
+            allow: Allow::default(),
         }
     }
 

@@ -37,6 +37,8 @@ pub struct Config {
     /// Where jobs are kept, in a directory `jobs`.
     pub state_dir: PathBuf,
     pub managed: Managed,
+    /// Who may have jobs ([`link::allow`]); `None`: everybody.
+    pub allow: Option<Vec<String>>,
     /// The daemon, which has started the calling process.
     pub daemon: Pid,
 }

@@ -212,6 +212,7 @@ mod tests {
             atime: 0,
             mtime: 0,
             attributes: Vec::new(),
+            name: String::new(),
         }
     }
 

@@ -13,6 +13,7 @@ use kern::init::SignalFd;
 use kern::poll::{poll_for, Ready};
 use kern::proc::{root, Proc};
 use kern::{pidfd, wait};
+use link::allow::Allow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
@@ -34,6 +35,8 @@ pub(crate) struct Server {
     policy: Box<dyn Policy>,
     clients: Clients,
     proc: Proc,
+    /// Who may have jobs.
+    allow: Allow,
     /// Keepers of jobs, by the jobs' numbers; readable when a keeper has ended.
     keepers: BTreeMap<u64, OwnedFd>,
     /// Keepers that have been told to end their jobs.
@@ -67,6 +70,7 @@ impl Server {
             policy: Box::new(Easy),
             clients: Clients::listen(&config.run_dir.join(SOCKET))?,
             proc: Proc::open(root())?,
+            allow: Allow::of(config.allow.as_deref()),
             keepers: BTreeMap::new(),
             told: BTreeSet::new(),
             news: news::listen(&daemon)?,
@@ -161,6 +165,7 @@ impl Server {
                 Ok(JobAnswer::Jobs(listed.map(|job| job.row(self.waits_for(job))).collect()))
             }
             JobAsk::Submit(mut wanted) => {
+                self.allow.admits(&caller.creds)?;
                 let living = self.jobs.values().filter(|job| job.state != State::Over);
                 submit::room(caller.creds.uid.effective, living)?;
                 if self.pool.size() == 0 {

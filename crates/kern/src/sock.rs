@@ -11,8 +11,8 @@ pub use pass::{receive_with, send_with, Received, MOST_DESCRIPTORS};
 pub use peer::{peer_credentials, peer_groups, peer_identity, peer_pidfd, Peer, PeerCreds};
 pub use ports::{channel_ports, take_channels_at, tcp_listen_anywhere, Ports};
 pub use tcp::{
-    is_unheard, local_address, peer_address, tcp_begin, tcp_congestion, tcp_connect, tcp_cubic, tcp_finish, tcp_listen,
-    tcp_round_trip_us, tcp_tune, wake_at, KEEPALIVE_S, USER_TIMEOUT_MS,
+    is_port_of_root, is_unheard, local_address, peer_address, tcp_await, tcp_begin, tcp_begin_as_root, tcp_congestion,
+    tcp_connect, tcp_cubic, tcp_finish, tcp_listen, tcp_round_trip_us, tcp_tune, wake_at, KEEPALIVE_S, USER_TIMEOUT_MS,
 };
 pub use unix::{socketpair, unix_connect, unix_listen, unix_listen_for_descriptors, Kind};
 

@@ -114,6 +114,15 @@ pub fn mark(key: &[u8; 32], texts: &[&[u8]]) -> u64 {
     first.max(1)
 }
 
+/// 32 bytes that only who has `key` can make, others for each `purpose`; they tell nothing about the key, nor about those of another purpose.
+pub fn derived(key: &[u8; 32], purpose: &[u8]) -> [u8; 32] {
+    let mut context = Context::with_key(&Key::new(HMAC_SHA256, key));
+    context.update(purpose);
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(context.sign().as_ref());
+    bytes
+}
+
 fn parse(text: &[u8]) -> Option<ClusterKey> {
     let text = std::str::from_utf8(text).ok()?;
     let text = text.strip_suffix('\n').unwrap_or(text);

@@ -14,6 +14,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod allow;
 pub mod beat;
 mod buffer;
 mod cipher;

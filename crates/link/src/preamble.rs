@@ -1,5 +1,5 @@
 //! The bytes in the clear at the start of a TCP connection to a daemon: `C` for the control link, `S` and a 16-byte
-//! token for a channel, `V` for a node's view of the front end's files.
+//! token for a channel, `V` for a node's view of the front end's files, `J` and the 16-byte name of an invitation for a machine that joins.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use vocab::{Fault, Result};
@@ -17,6 +17,8 @@ pub enum Preamble {
     Channel([u8; TOKEN]),
     /// Another process than the daemon takes it ([`wire::view`]).
     View,
+    /// A machine without the cluster key has a token of this name ([`wire::join`]); another process than the daemon takes it.
+    Join([u8; TOKEN]),
 }
 
 impl Preamble {
@@ -34,11 +36,12 @@ impl Preamble {
     /// # Errors
     /// `Gone` when the peer closed; `Sys` as send(2).
     pub fn send(self, fd: BorrowedFd<'_>) -> Result<()> {
-        let mut bytes = vec![if self == Preamble::View { b'V' } else { b'C' }];
-        if let Preamble::Channel(token) = self {
-            bytes[0] = b'S';
-            bytes.extend_from_slice(&token);
-        }
+        let bytes = match self {
+            Preamble::Control => vec![b'C'],
+            Preamble::View => vec![b'V'],
+            Preamble::Channel(token) => [b"S".as_slice(), &token].concat(),
+            Preamble::Join(name) => [b"J".as_slice(), &name].concat(),
+        };
         loop {
             match framed::sort(kern::sock::send(fd, &bytes), "send a preamble")? {
                 Io::Done(sent) if sent == bytes.len() => return Ok(()),
@@ -87,8 +90,12 @@ impl Greeting {
                 _ if self.have == 0 => 1,
                 b'C' => return Ok(Some(Preamble::Control)),
                 b'V' => return Ok(Some(Preamble::View)),
-                b'S' if self.have == self.got.len() => return Preamble::channel(&self.got[1..]).map(Some),
-                b'S' => self.got.len(),
+                b'S' | b'J' if self.have < self.got.len() => self.got.len(),
+                b'S' => return Preamble::channel(&self.got[1..]).map(Some),
+                b'J' => {
+                    let name = self.got.last_chunk().copied();
+                    return Ok(name.map(Preamble::Join));
+                }
                 other => {
                     return Err(Fault::wire(format!("a connection begins with byte {other:#04x}: it is no shoal")))
                 }
@@ -128,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_follows_stays_unread() {
-        for preamble in [Preamble::Control, Preamble::View, Preamble::Channel(TOKEN_7)] {
+        for preamble in [Preamble::Control, Preamble::View, Preamble::Channel(TOKEN_7), Preamble::Join(TOKEN_7)] {
             let (here, mut greeting) = pair();
             assert_eq!(greeting.read(1).expect("waits"), None);
             preamble.send(here.as_fd()).expect("send");

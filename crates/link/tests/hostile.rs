@@ -70,12 +70,12 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) -> bool {
 }
 
 #[test]
-fn a_preamble_is_one_of_two_or_refused() {
+fn a_preamble_is_one_of_four_or_refused() {
     rounds(0x51, |random| {
         let (here, there) = sockets();
         let mut bytes = random.bytes(60);
         if let Some(first) = bytes.first_mut() {
-            *first = *[b'C', b'S', *first].get(random.below(3)).unwrap_or(&b'C');
+            *first = [b'C', b'S', b'J', *first][random.below(4)];
         }
         let mut greeting = Greeting::new(there, 10);
         let mut told = None;
@@ -87,6 +87,7 @@ fn a_preamble_is_one_of_two_or_refused() {
             None => None,
             Some(b'C') => Some(Ok(Preamble::Control)),
             Some(b'V') => Some(Ok(Preamble::View)),
+            Some(b'J') => bytes[1..].first_chunk().map(|name| Ok(Preamble::Join(*name))),
             Some(b'S') => bytes[1..].first_chunk().map(|token| Ok(Preamble::Channel(*token))),
             Some(_) => Some(Err(Kind::Wire)),
         };

@@ -149,6 +149,7 @@ pub(crate) mod tests {
             uid: 0,
             gid: 0,
             mode: 0o111,
+            name: String::new(),
         }
     }
 

@@ -6,6 +6,7 @@ pub mod errno;
 mod exit;
 mod fault;
 mod id;
+pub mod names;
 mod nodeset;
 mod nodespec;
 mod sig;

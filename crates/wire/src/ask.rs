@@ -5,6 +5,7 @@
 use crate::entry::Wanted;
 use crate::feed::Happening;
 use crate::frame;
+use crate::log::{LogPiece, LogWanted};
 use crate::look::{Explained, Progress};
 use crate::nodes::{NodeChange, NodeInfo, DOWN};
 use crate::run::{Program, Target};
@@ -113,6 +114,14 @@ pub enum Ask {
         nodes: Vec<NodeId>,
         #[n(1)]
         change: NodeChange,
+    },
+    /// Of root, and of who may read the system's journal: lines of the log of a node's daemon, or of the front end's.
+    #[n(16)]
+    Log {
+        #[n(0)]
+        node: NodeId,
+        #[n(1)]
+        wanted: LogWanted,
     },
 }
 
@@ -279,6 +288,9 @@ pub enum Answer {
     /// To [`Ask::ChangeNodes`]: all of them have changed.
     #[n(22)]
     NodesChanged,
+    /// To [`Ask::Log`].
+    #[n(23)]
+    Log(#[n(0)] LogPiece),
 }
 
 /// A channel over which the streams of a process of a copy go on after [`crate::stream::Chunk::Left`] has come over the one before it.
@@ -351,6 +363,10 @@ pub struct NodeRow {
     #[n(10)]
     #[cbor(default, skip_if = "is_zero")]
     pub mode: u32,
+    /// As [`NodeInfo::name`].
+    #[n(11)]
+    #[cbor(default, skip_if = "String::is_empty")]
+    pub name: String,
 }
 
 impl NodeRow {

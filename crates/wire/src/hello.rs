@@ -22,6 +22,8 @@ pub struct Hello {
     pub more: bool,
     pub passes: Vec<Pid>,
     pub identity: u64,
+    pub name: String,
+    pub allow: Option<Vec<String>>,
 }
 
 /// For [`ToFront::Hello`], which has nothing of a part that is the last.
@@ -41,8 +43,9 @@ impl Hello {
     /// The same in pieces that fit into frames: all but the last say that there is more, and [`Hello::add`] puts them together.
     pub fn parts(self) -> Vec<Hello> {
         let Hello { version, number, load, leases, channel_port, more, identity, .. } = self;
-        let Hello { bodies, stand_ins, subreapers, starting, ways, passes, .. } = self;
-        let first = Hello { version, number, load, leases, channel_port, more, identity, ..Hello::default() };
+        let Hello { bodies, stand_ins, subreapers, starting, ways, passes, name, allow, .. } = self;
+        let first =
+            Hello { version, number, load, leases, channel_port, more, identity, name, allow, ..Hello::default() };
         let mut parts = Parts { all: vec![first], left: PIECE };
         bodies.into_iter().for_each(|person| parts.with(person.bytes()).bodies.push(person));
         ways.into_iter().for_each(|way| parts.with(way.bytes()).ways.push(way));
@@ -91,7 +94,7 @@ impl Parts {
 impl From<Hello> for ToFront {
     fn from(hello: Hello) -> ToFront {
         let Hello { version, number, load, leases, bodies, stand_ins, .. } = hello;
-        let Hello { channel_port, subreapers, starting, ways, more, passes, identity, .. } = hello;
+        let Hello { channel_port, subreapers, starting, ways, more, passes, identity, name, allow, .. } = hello;
         ToFront::Hello {
             version,
             number,
@@ -106,6 +109,8 @@ impl From<Hello> for ToFront {
             more,
             passes,
             identity,
+            name,
+            allow,
         }
     }
 }
@@ -128,6 +133,8 @@ impl ToFront {
                 more,
                 passes,
                 identity,
+                name,
+                allow,
             } => Some(Hello {
                 version,
                 number,
@@ -142,6 +149,8 @@ impl ToFront {
                 more,
                 passes,
                 identity,
+                name,
+                allow,
             }),
             _ => None,
         }

@@ -6,6 +6,7 @@ pub use crate::event::Kin;
 use crate::event::{BodyEvent, Person};
 pub use crate::lease::Lease;
 pub use crate::load::Load;
+use crate::log::LogPiece;
 use crate::look::{Look, Progress};
 use crate::run::Caller;
 pub use crate::to_node::ToNode;
@@ -14,7 +15,7 @@ use minicbor::{Decode, Encode};
 use vocab::{Fault, NodeId, Pid, SigInfo};
 
 /// The version of this protocol; a peer of another one is refused with both numbers.
-pub const VERSION: u32 = 23;
+pub const VERSION: u32 = 24;
 
 /// Which processes a kill(2) from a node means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
@@ -85,6 +86,14 @@ pub enum ToFront {
         #[n(12)]
         #[cbor(default, skip_if = "crate::hello::is_unknown")]
         identity: u64,
+        /// What the node is called beside its number; empty: nothing. The first part says so for all.
+        #[n(13)]
+        #[cbor(default, skip_if = "String::is_empty")]
+        name: String,
+        /// The users and `@groups` whose programs the node takes; `None`: everybody's. The first part says so for all.
+        #[n(14)]
+        #[cbor(default, skip_if = "Option::is_none")]
+        allow: Option<Vec<String>>,
     },
     /// I live; `sent_us` is the sender's monotonic clock and comes back in [`ToNode::Beat`].
     #[n(1)]
@@ -328,6 +337,17 @@ pub enum ToFront {
         id: u64,
         /// Why not.
         #[n(1)]
+        fault: Option<Fault>,
+    },
+    /// To [`ToNode::Log`].
+    #[n(31)]
+    Log {
+        #[n(0)]
+        id: u64,
+        #[n(1)]
+        piece: LogPiece,
+        /// Why there is none.
+        #[n(2)]
         fault: Option<Fault>,
     },
 }

@@ -54,6 +54,10 @@ pub struct NodeInfo {
     #[n(8)]
     #[cbor(default, skip_if = "Vec::is_empty")]
     pub attributes: Vec<(String, ByteVec)>,
+    /// What the node calls itself; empty: nothing.
+    #[n(9)]
+    #[cbor(default, skip_if = "String::is_empty")]
+    pub name: String,
 }
 
 /// One change of nodes, for [`crate::ask::Ask::ChangeNodes`].
@@ -117,7 +121,9 @@ pub enum Chore {
 /// # Errors
 /// As of that.
 pub fn choose(spec: &str, all: &[NodeInfo]) -> vocab::Result<Vec<NodeId>> {
-    vocab::select(spec, &all.iter().map(|info| (info.node, info.state.as_str())).collect::<Vec<_>>())
+    let states: Vec<(NodeId, &str)> = all.iter().map(|info| (info.node, info.state.as_str())).collect();
+    let names: Vec<(NodeId, &str)> = all.iter().map(|info| (info.node, info.name.as_str())).collect();
+    vocab::select(&vocab::names::numbers(spec, &names, &states)?, &states)
 }
 
 /// Is it a word that a state may have: a letter, then letters, digits and `_`, at most [`STATE`] bytes?

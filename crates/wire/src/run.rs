@@ -111,7 +111,7 @@ pub struct Program {
     #[n(12)]
     #[cbor(default, skip_if = "Vec::is_empty")]
     pub numbers: Vec<Pid>,
-    /// The name of its user where it was asked for, if that is known: the node says if it is another there.
+    /// The name of its user on the front end, if that is known: the node says if it is another there. Never the caller's word: the front end fills it in.
     #[n(13)]
     #[cbor(default, skip_if = "Option::is_none")]
     pub user: Option<String>,

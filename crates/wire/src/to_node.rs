@@ -5,6 +5,7 @@ use crate::channel::ChannelTo;
 use crate::entry::Wanted;
 use crate::event::{Kin, Person};
 use crate::lease::Lease;
+use crate::log::LogWanted;
 use crate::look::Needs;
 use crate::nodes::Chore;
 use crate::run::Program;
@@ -210,6 +211,10 @@ pub enum ToNode {
         /// The user who asks for the move, if not root: the process must be this user's altogether.
         #[n(6)]
         user: Option<Creds>,
+        /// What the process's user is called on the front end, if that is known ([`Program::user`]).
+        #[n(7)]
+        #[cbor(default, skip_if = "Option::is_none")]
+        name: Option<String>,
     },
     /// Send the image of this body to `address` (`address:port`), and keep it still until [`ToNode::Leave`] or [`ToNode::Stay`].
     #[n(21)]
@@ -351,5 +356,13 @@ pub enum ToNode {
         id: u64,
         #[n(1)]
         chore: Chore,
+    },
+    /// Lines of the log of the node's daemon; answered by [`crate::node::ToFront::Log`].
+    #[n(35)]
+    Log {
+        #[n(0)]
+        id: u64,
+        #[n(1)]
+        wanted: LogWanted,
     },
 }

@@ -8,6 +8,7 @@
 mod messages;
 
 use messages::jobs::{job_answers, job_asks};
+use messages::join::{join_answers, join_asks};
 use messages::view::{view_answers, view_asks};
 use messages::{answers, any_of, asks, chunks, to_front, to_node, Variants};
 use proptest::prelude::*;
@@ -23,6 +24,7 @@ use wire::event::Person;
 use wire::frame;
 use wire::hello::Hello;
 use wire::jobs::{JobAnswer, JobAsk};
+use wire::join::{JoinAnswer, JoinAsk};
 use wire::node::{ToFront, ToNode};
 use wire::stream::Chunk;
 
@@ -76,6 +78,16 @@ proptest! {
 
     #[test]
     fn answers_of_the_batch_system_come_back(message in any_of(job_answers())) {
+        prop_assert_eq!(round_trip(&message), message);
+    }
+
+    #[test]
+    fn asks_of_who_joins_come_back(message in any_of(join_asks())) {
+        prop_assert_eq!(round_trip(&message), message);
+    }
+
+    #[test]
+    fn answers_to_who_joins_come_back(message in any_of(join_answers())) {
         prop_assert_eq!(round_trip(&message), message);
     }
 
@@ -142,6 +154,8 @@ fn reread(name: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>> {
         "Chunk" => as_a::<Chunk>(body),
         "JobAsk" => as_a::<JobAsk>(body),
         "JobAnswer" => as_a::<JobAnswer>(body),
+        "JoinAsk" => as_a::<JoinAsk>(body),
+        "JoinAnswer" => as_a::<JoinAnswer>(body),
         "ViewAsk" => as_a::<wire::view::ToServer>(body),
         "ViewAnswer" => as_a::<wire::view::ToNode>(body),
         _ => panic!("a sample of an unknown type {name:?}"),
@@ -149,8 +163,19 @@ fn reread(name: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>> {
     .map(Some)
 }
 
-const TYPES: [&str; 9] =
-    ["Ask", "Answer", "ToFront", "ToNode", "Chunk", "JobAsk", "JobAnswer", "ViewAsk", "ViewAnswer"];
+const TYPES: [&str; 11] = [
+    "Ask",
+    "Answer",
+    "ToFront",
+    "ToNode",
+    "Chunk",
+    "JobAsk",
+    "JobAnswer",
+    "JoinAsk",
+    "JoinAnswer",
+    "ViewAsk",
+    "ViewAnswer",
+];
 
 fn folder(of: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("samples").join(of)
@@ -223,6 +248,8 @@ fn fresh() -> BTreeMap<String, Vec<u8>> {
     add("Chunk", chunks(), &mut all);
     add("JobAsk", job_asks(), &mut all);
     add("JobAnswer", job_answers(), &mut all);
+    add("JoinAsk", join_asks(), &mut all);
+    add("JoinAnswer", join_answers(), &mut all);
     add("ViewAsk", view_asks(), &mut all);
     add("ViewAnswer", view_answers(), &mut all);
     all

@@ -112,7 +112,7 @@ impl Front {
         let mut greeting = Greeting::new(fd, deadline);
         loop {
             match greeting.read(monotonic_us()) {
-                Ok(Some(Preamble::Control | Preamble::View)) => break,
+                Ok(Some(Preamble::Control | Preamble::View | Preamble::Join(_))) => break,
                 Ok(_) => wait(greeting.fd(), 100),
                 Err(_) => return,
             };

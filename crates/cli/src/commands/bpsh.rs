@@ -1,6 +1,7 @@
 //! `bpsh [OPTIONS] NODES COMMAND…`: run a command on nodes, with the options of BProc's bpsh.
 
 use super::becoming::{execute, failed, here, no_input};
+use super::node_names::numbers;
 use super::{nodes, Daemon};
 use client::run::{run, Ends, Hold, Run, Show};
 use std::ffi::{OsStr, OsString};
@@ -118,7 +119,7 @@ impl Bpsh {
         } else if self.not_down {
             ("!down".into(), (vocab::select("!down", &all)?, &self.words[..]))
         } else if let Some(spec) = &self.up_of {
-            let chosen = vocab::select(spec, &all)?;
+            let chosen = vocab::select(&numbers(spec, rows)?, &all)?;
             let is_up = |node: &NodeId| node.is_front() || up.iter().any(|(other, _)| other == node);
             (spec.clone(), (chosen.into_iter().filter(is_up).collect(), &self.words[..]))
         } else {
@@ -126,7 +127,7 @@ impl Bpsh {
                 return Err(Fault::refused("no node is named"));
             };
             let spec = spec.to_str().ok_or_else(|| Fault::refused(format!("node list {spec:?} is no text")))?;
-            (spec.to_string(), (vocab::select(spec, &all)?, command))
+            (spec.to_string(), (vocab::select(&numbers(spec, rows)?, &all)?, command))
         };
         if command.is_empty() {
             return Err(Fault::refused("no command is given"));
@@ -180,6 +181,7 @@ mod tests {
             uid: 0,
             gid: 0,
             mode: 0o111,
+            name: String::new(),
         };
         (0..).zip(states).map(row).collect()
     }

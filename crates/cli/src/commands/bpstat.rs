@@ -44,7 +44,7 @@ pub(crate) struct Bpstat {
     /// Show it again each time that something of it changes
     #[arg(short = 'U', long)]
     update: bool,
-    /// Only these nodes: 3, 0-7, 5-, all, master, a state (up, allup), what is not in a state (!up, notup)
+    /// Only these nodes: 3, 0-7, 5-, a name, all, master, a state (up, allup), what is not in a state (!up, notup)
     #[arg(value_name = "NODES", allow_hyphen_values = true)]
     nodes: Vec<String>,
     #[command(flatten)]
@@ -223,6 +223,7 @@ mod tests {
             atime: 0,
             mtime: 0,
             attributes: Vec::new(),
+            name: String::new(),
         }
     }
 

@@ -10,8 +10,8 @@ use wire::ask::ProcRow;
 /// See the module.
 #[derive(Args, Debug, Default)]
 pub(crate) struct Choice {
-    /// Only what runs on these nodes: 0, or 0-3,7
-    #[arg(short = 'n', long = "nodes", value_name = "NODES", value_parser = NodeSet::parse)]
+    /// Only what runs on these nodes: 0, or 0-3,7, or names
+    #[arg(short = 'n', long = "nodes", value_name = "NODES", value_parser = super::node_names::nodes)]
     nodes: Option<NodeSet>,
     /// Only what is theirs: names or numbers, with commas between
     #[arg(short = 'u', long = "user", value_name = "USERS", value_delimiter = ',')]

@@ -1,6 +1,7 @@
 //! `shoal cordon`, `shoal drain` and `shoal uncordon`: a machine is to be worked on.
 
 use super::moves::{empty, go, processes};
+use super::node_names::chosen;
 use super::node_set::{change, infos};
 use super::Daemon;
 use clap::Args;
@@ -25,7 +26,7 @@ const AGAIN_US: u64 = 10_000_000;
 /// The same as `shoal node-state NODES cordoned`, which is kept over restarts. It is for root.
 #[derive(Args, Debug)]
 pub(crate) struct Cordon {
-    /// Which nodes: 3, 0-7, 5-, all, a state (up), what is not in a state (!up); several with commas between
+    /// Which nodes: 3, 0-7, 5-, a name, all, a state (up), what is not in a state (!up); several with commas between
     #[arg(value_name = "NODES")]
     nodes: String,
     #[command(flatten)]
@@ -52,7 +53,7 @@ pub(crate) struct Drain {
     #[arg(value_name = "NODES")]
     nodes: String,
     /// Where to; otherwise each process goes to the node that has the fewest
-    #[arg(long, value_name = "NODE")]
+    #[arg(long, value_name = "NODE", value_parser = super::node_names::node)]
     to: Option<NodeId>,
     /// Wait until what has stayed has ended or could be moved after all; so many seconds at most
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "inf")]
@@ -76,7 +77,7 @@ impl Uncordon {
 impl Drain {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let mut daemon = self.daemon.connect()?;
-        let nodes = wire::nodes::choose(&self.nodes, &infos(&mut daemon)?)?;
+        let nodes = chosen(&self.nodes, &infos(&mut daemon)?)?;
         let until_us = match self.wait {
             Some(seconds) if seconds.is_nan() || seconds < 0.0 => {
                 return Err(Fault::refused(format!("--wait={seconds}: wanted are seconds")))

@@ -61,6 +61,8 @@ impl Front {
         config::set(&mut settings.max_nodes, file.front.max_nodes);
         config::set(&mut settings.proc, file.front.proc.map(|proc| proc.0));
         config::set(&mut settings.proc_fresh_ms, file.front.proc_fresh_ms.map(u64::from));
+        log::keep_in(&settings.run_dir);
+        settings.allow = config::allow(file.front.allow, "[front]")?;
         settings.nodes = NodesConfig { state_dir: file.front.state_dir, node_up: file.front.node_up, bpfs: file.bpfs };
         settings.ready_fd = ready_fd;
         config::channel_ports(self.channel_ports, file.channel_ports.as_deref())?;
@@ -70,7 +72,12 @@ impl Front {
         view_server::start(&settings.run_dir, &key, (settings.lost_after, file.front.squash.as_deref()))?;
         if let Some(managed) = config::setting(file.front.job_nodes.as_deref(), "job_nodes of [front]", jobs::managed)?
         {
-            jobs::keep_serving(managed, &settings.run_dir, &settings.nodes.state_dir(&settings.run_dir))?;
+            jobs::keep_serving(
+                managed,
+                settings.allow.as_deref(),
+                &settings.run_dir,
+                &settings.nodes.state_dir(&settings.run_dir),
+            )?;
         }
         let web = file.front.web_listen.as_deref();
         if let Some(at) = config::setting(web, "web_listen of [front]", |at| {

@@ -193,7 +193,7 @@ fn span(seconds: u64) -> String {
 }
 
 /// Seconds, or a number with its unit.
-fn time(text: &str) -> std::result::Result<u64, String> {
+pub(super) fn time(text: &str) -> std::result::Result<u64, String> {
     let units = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)];
     let unit = units.iter().find_map(|(letter, seconds)| Some((text.strip_suffix(*letter)?, *seconds)));
     let (number, seconds) = unit.unwrap_or((text, 1));

@@ -20,6 +20,9 @@ pub(crate) struct Jobs {
     /// The nodes that jobs get
     #[arg(long, value_name = "NODES", value_parser = managed)]
     nodes: Managed,
+    /// Who may have jobs, with commas between; empty: root alone
+    #[arg(long, value_name = "USERS")]
+    allow: Option<String>,
     /// The daemon
     #[arg(long, value_name = "PID")]
     daemon: i32,
@@ -36,8 +39,10 @@ pub(crate) struct JobKeeper {
 impl Jobs {
     pub(crate) fn run(self) -> Result<ExitCode> {
         crate::log::to_stderr();
-        let Jobs { run_dir, state_dir, nodes: managed, daemon } = self;
-        ::jobs::run(&Config { run_dir, state_dir, managed, daemon: Pid(daemon) }).map(|()| ExitCode::SUCCESS)
+        let Jobs { run_dir, state_dir, nodes: managed, allow, daemon } = self;
+        let list = |text: String| text.split(',').filter(|entry| !entry.is_empty()).map(String::from).collect();
+        let allow = allow.map(list);
+        ::jobs::run(&Config { run_dir, state_dir, managed, allow, daemon: Pid(daemon) }).map(|()| ExitCode::SUCCESS)
     }
 }
 
@@ -60,7 +65,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// `Sys` where a directory cannot be used, or the thread that looks after the process cannot be had.
-pub(crate) fn keep_serving(managed: Managed, run_dir: &Path, state_dir: &Path) -> Result<()> {
+pub(crate) fn keep_serving(managed: Managed, allow: Option<&[String]>, run_dir: &Path, state_dir: &Path) -> Result<()> {
+    let allow = allow.map(|list| list.join(","));
     let (run_dir, state_dir) = (kern::mount::directory(run_dir)?, kern::mount::directory(state_dir)?);
     let own = std::process::id().to_string();
     let nodes = match managed {
@@ -70,6 +76,7 @@ pub(crate) fn keep_serving(managed: Managed, run_dir: &Path, state_dir: &Path) -
     let keep = move || loop {
         let mut server = Command::new("/proc/self/exe");
         server.arg0("shoal").args(["jobs", "--daemon", &own, "--nodes", &nodes, "--run-dir"]).arg(&run_dir);
+        server.args(allow.iter().flat_map(|list| ["--allow", list]));
         server.arg("--state-dir").arg(&state_dir).current_dir("/").stdin(Stdio::null()).stdout(Stdio::null());
         match server.status() {
             Ok(status) => tracing::warn!(%status, "the batch system has ended"),

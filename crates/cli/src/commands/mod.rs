@@ -24,14 +24,18 @@ mod front;
 mod help;
 mod holder;
 mod image;
+mod invite;
 mod job;
 mod jobs;
+mod join;
 mod key;
+mod log;
 mod mon;
 mod mover;
 mod moves;
 mod named;
 mod node;
+mod node_names;
 mod node_set;
 mod nodes;
 mod place;
@@ -98,8 +102,11 @@ pub(crate) enum Command {
     Image(image::Image),
     Fault(fault::Fault),
     Chaos(chaos::Chaos),
+    Log(log::Log),
     Mon(mon::Mon),
     Help(help::Help),
+    #[command(hide = true)]
+    Invitation(invite::Invitation),
     #[command(hide = true)]
     Holder(holder::Holder),
     #[command(hide = true)]
@@ -169,8 +176,10 @@ impl Command {
             Command::Image(command) => command.run(),
             Command::Fault(command) => command.run(),
             Command::Chaos(command) => command.run(),
+            Command::Log(command) => command.run(),
             Command::Mon(command) => command.run(),
             Command::Help(command) => command.run(),
+            Command::Invitation(command) => command.run(),
             Command::Holder(command) => command.run(),
             Command::Procfs(command) => command.run(),
             Command::NodeProc(command) => command.run(),

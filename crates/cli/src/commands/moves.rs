@@ -1,6 +1,7 @@
 //! `shoal move`: running processes to another node.
 
 use super::explain::explain;
+use super::node_names::find;
 use super::nodes::{all_known, nodes};
 use super::progress::Line;
 use super::Daemon;
@@ -19,11 +20,11 @@ use wire::nodes::permits;
 /// Move running processes to another node; returns when they run there. Interrupted before one does, it stays where it is
 #[derive(Args, Debug)]
 pub(crate) struct Move {
-    /// Processes of the space, then the node, or `front`; with --from the node alone, or nothing: the one with the fewest processes
+    /// Processes of the space, then the node by number or name, or `front`; with --from the node alone, or nothing: the one with the fewest processes
     #[arg(num_args = 0.., value_name = "PID... NODE")]
     words: Vec<String>,
     /// Empty this node
-    #[arg(long, value_name = "NODE", requires = "all")]
+    #[arg(long, value_name = "NODE", requires = "all", value_parser = super::node_names::node)]
     from: Option<NodeId>,
     /// All processes of the node that can be moved; those that cannot are named, with the reason
     #[arg(long, requires = "from")]
@@ -59,9 +60,12 @@ impl Move {
         };
         let all_moved = match (self.from, &self.words[..]) {
             (Some(from), []) => empty(&mut daemon, from, None, one)?,
-            (Some(from), [to]) => empty(&mut daemon, from, Some(to.parse()?), one)?,
+            (Some(from), [to]) => {
+                let to = find(&mut daemon, to)?;
+                empty(&mut daemon, from, Some(to), one)?
+            }
             (None, [pids @ .., to]) if !pids.is_empty() => {
-                let (pids, to) = (pids.iter().map(pid).collect::<Result<Vec<Pid>>>()?, to.parse()?);
+                let (pids, to) = (pids.iter().map(pid).collect::<Result<Vec<Pid>>>()?, find(&mut daemon, to)?);
                 let mut all = true;
                 for pid in pids {
                     all &= one(&mut daemon, pid, to)?.counts();

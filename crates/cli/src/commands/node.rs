@@ -1,10 +1,12 @@
 //! `shoal node`: the node daemon.
 
 use super::bpfs::NodeFiles;
+use super::invite::name;
+use super::join::Join;
 use super::mon::Monitor;
 use crate::{address, config, keyfile, log};
-use agent::{NodeConfig, Powers, ViewConfig};
-use clap::Args;
+use agent::{NodeConfig, Powers, UsersConfig, ViewConfig};
+use clap::{Args, Subcommand};
 use kern::sock::Ports;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,7 +16,10 @@ use vocab::{Fault, NodeId, Result};
 
 /// Run the node daemon: this machine hosts processes of a front end
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Node {
+    #[command(subcommand)]
+    verb: Option<Verb>,
     /// Configuration file (TOML; dist/shoal.toml has every setting); flags win over it [default: /etc/shoal/shoal.toml, if it is there]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -45,12 +50,26 @@ pub(crate) struct Node {
     /// Write one byte to this inherited descriptor when the front end has welcomed this node
     #[arg(long, value_name = "N")]
     ready_fd: Option<i32>,
+    /// In a session of its own
+    #[arg(long, hide = true)]
+    apart: bool,
+}
+
+#[derive(Subcommand, Debug)]
+enum Verb {
+    Join(Join),
 }
 
 impl Node {
     pub(crate) fn run(self) -> Result<ExitCode> {
+        if let Some(Verb::Join(verb)) = self.verb {
+            return verb.run();
+        }
         // First, before anything else may take that number.
         let ready_fd = self.ready_fd.map(kern::ns::inherited).transpose()?;
+        if self.apart {
+            kern::ns::new_session()?;
+        }
         log::to_stderr();
         let file = config::read(self.config.as_deref())?;
         let key = keyfile::read(&self.key.or(file.key).unwrap_or_else(keyfile::default_path))?;
@@ -62,6 +81,12 @@ impl Node {
         let mut settings = NodeConfig::new(front, key);
         settings.number = number(self.number.or(file.node.number))?;
         config::set(&mut settings.run_dir, self.run_dir.or(file.run_dir));
+        settings.name = file.node.name.as_deref().map(name).transpose().map_err(Fault::refused)?;
+        settings.users = UsersConfig {
+            allow: config::allow(file.node.allow.clone(), "[node]")?,
+            refuse_unknown: file.node.unknown_users == Some(config::UnknownUsers::Refuse),
+        };
+        log::keep_in(&settings.run_dir);
         settings.powers = powers(&file.node);
         settings.view = view(&file.node, &settings.run_dir)?;
         settings.cgroup = self.cgroup.or(file.node.cgroup);

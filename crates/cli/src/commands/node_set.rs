@@ -1,5 +1,6 @@
 //! `shoal node-state` and `shoal node-set`: what root, and who owns a node, say of it.
 
+use super::node_names::chosen;
 use super::Daemon;
 use clap::Args;
 use client::Local;
@@ -13,7 +14,7 @@ use wire::nodes::{NodeChange, NodeInfo};
 /// `shoal move --from NODE --all` moves what still runs there to other nodes. It is for root.
 #[derive(Args, Debug)]
 pub(crate) struct NodeState {
-    /// Which nodes: 3, 0-7, 5-, all, a state (up), what is not in a state (!up); several with commas between
+    /// Which nodes: 3, 0-7, 5-, a name, all, a state (up), what is not in a state (!up); several with commas between
     #[arg(value_name = "NODES")]
     nodes: String,
     /// The state: a letter, then letters, digits and _, at most 15
@@ -87,7 +88,7 @@ impl NodeSet {
 
 /// Makes these changes of the nodes that `spec` names, one after the other.
 pub(crate) fn change(daemon: &mut Local, spec: &str, changes: Vec<NodeChange>) -> Result<ExitCode> {
-    let nodes = wire::nodes::choose(spec, &infos(daemon)?)?;
+    let nodes = chosen(spec, &infos(daemon)?)?;
     if nodes.is_empty() {
         return Err(Fault::refused(format!("no node is in {spec:?}")));
     }

@@ -1,5 +1,6 @@
 //! `shoal nodes`: the nodes and how they are.
 
+pub(super) use super::node_names::rows as nodes;
 use super::Daemon;
 use crate::print;
 use clap::Args;
@@ -17,7 +18,7 @@ pub(crate) struct Nodes {
     #[arg(long)]
     json: bool,
     /// As root: these, which are down, are no nodes any more (as 3 or 3-5,7); their numbers are free for other machines
-    #[arg(long, value_name = "NODES", value_parser = NodeSet::parse, conflicts_with = "json")]
+    #[arg(long, value_name = "NODES", value_parser = super::node_names::nodes, conflicts_with = "json")]
     forget: Option<NodeSet>,
     #[command(flatten)]
     daemon: Daemon,
@@ -38,6 +39,7 @@ struct Row {
     gid: u32,
     /// Octal, as in the table.
     mode: String,
+    name: String,
 }
 
 impl Nodes {
@@ -50,9 +52,21 @@ impl Nodes {
         if self.json {
             print::json(&rows.into_iter().map(row).collect::<Vec<Row>>())?;
         } else {
-            let heading =
-                ["NODE", "STATE", "ADDRESS", "PROCESSES", "CORES", "MEMORY", "FREE", "LOAD", "USER", "GROUP", "MODE"];
-            let right = [false, false, false, true, true, true, true, true, false, false, false];
+            let heading = [
+                "NODE",
+                "STATE",
+                "ADDRESS",
+                "PROCESSES",
+                "CORES",
+                "MEMORY",
+                "FREE",
+                "LOAD",
+                "USER",
+                "GROUP",
+                "MODE",
+                "NAME",
+            ];
+            let right = [false, false, false, true, true, true, true, true, false, false, false, false];
             let groups = people::names(&std::fs::read_to_string("/etc/group").unwrap_or_default());
             let users = people::here();
             let cells = |row: &NodeRow| cells(row, people::name_of(&users, row.uid), people::name_of(&groups, row.gid));
@@ -69,14 +83,6 @@ fn forget(daemon: &mut Local, nodes: &NodeSet) -> Result<()> {
     }
 }
 
-/// All nodes that the daemon knows.
-pub(super) fn nodes(daemon: &mut Local) -> Result<Vec<NodeRow>> {
-    match daemon.ask(&Ask::Nodes)? {
-        Answer::Nodes(rows) => Ok(rows),
-        other => Err(Fault::wire(format!("the daemon answered Nodes with {other:?}"))),
-    }
-}
-
 /// # Errors
 /// `Refused` with the first of `wanted` that there is not.
 pub(super) fn all_known(daemon: &mut Local, mut wanted: impl Iterator<Item = NodeId>) -> Result<()> {
@@ -88,16 +94,16 @@ pub(super) fn all_known(daemon: &mut Local, mut wanted: impl Iterator<Item = Nod
 }
 
 fn row(row: NodeRow) -> Row {
-    let NodeRow { node, state, address, processes, cores, memory, memory_free, load, uid, gid, mode } = row;
+    let NodeRow { node, state, address, processes, cores, memory, memory_free, load, uid, gid, mode, name } = row;
     let mode = octal(mode);
-    Row { node: node.0, state, address, processes, cores, memory, memory_free, load, uid, gid, mode }
+    Row { node: node.0, state, address, processes, cores, memory, memory_free, load, uid, gid, mode, name }
 }
 
 fn octal(mode: u32) -> String {
     format!("{mode:04o}")
 }
 
-fn cells(row: &NodeRow, user: String, group: String) -> [String; 11] {
+fn cells(row: &NodeRow, user: String, group: String) -> [String; 12] {
     [
         row.node.to_string(),
         row.state.clone(),
@@ -110,5 +116,6 @@ fn cells(row: &NodeRow, user: String, group: String) -> [String; 11] {
         user,
         group,
         octal(row.mode),
+        if row.name.is_empty() { "-".into() } else { row.name.clone() },
     ]
 }

@@ -32,8 +32,8 @@ pub(crate) struct Restore {
     /// Write the PID and a newline to this descriptor once the process runs
     #[arg(long, value_name = "FD", conflicts_with = "node")]
     ready_fd: Option<i32>,
-    /// As a process of the space, on this node: with its PID, and the streams of this command
-    #[arg(short = 'n', long = "node", value_name = "NODE")]
+    /// As a process of the space, on this node (a number or a name): with its PID, and the streams of this command
+    #[arg(short = 'n', long = "node", value_name = "NODE", value_parser = super::node_names::node)]
     node: Option<NodeId>,
     /// This very process is to be it: what is read is the image, and then what it reads
     #[arg(long, hide = true)]

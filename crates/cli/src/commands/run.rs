@@ -17,8 +17,8 @@ use wire::run::Target;
 /// copy, from 0 on in the order of the nodes, and SHOAL_COPIES how many there are.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
-    /// On these nodes, a copy on each: 0, or 0-3,7
-    #[arg(short = 'n', long = "nodes", value_name = "NODES", value_parser = NodeSet::parse)]
+    /// On these nodes, a copy on each: 0, or 0-3,7, or names as `shoal nodes` shows them
+    #[arg(short = 'n', long = "nodes", value_name = "NODES", value_parser = super::node_names::nodes)]
     nodes: Option<NodeSet>,
     /// On all nodes that are up
     #[arg(short = 'a', long = "all", conflicts_with = "nodes")]

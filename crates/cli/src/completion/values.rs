@@ -50,8 +50,12 @@ fn topics(_: &Space, typed: &str) -> Vec<CompletionCandidate> {
 /// Nodes, each as its word and what it is; `bare`: written without the `n`.
 fn nodes(space: &Space, typed: &str, bare: bool) -> Vec<(String, String)> {
     let word = |node: vocab::NodeId| if bare { node.0.to_string() } else { node.to_string() };
-    let rows = space.nodes().into_iter();
-    let rows = rows.map(|row| (word(row.node), format!("{}, {}", row.state, row.address)));
+    let rows = space.nodes().into_iter().flat_map(|row| {
+        let meaning = format!("{}, {}", row.state, row.address);
+        // Names are for who has begun to write one: each node has its number.
+        let name = (!typed.is_empty() && !row.name.is_empty()).then_some((row.name, meaning.clone()));
+        name.into_iter().chain([(word(row.node), meaning)])
+    });
     rows.filter(|(word, _)| word.starts_with(typed)).collect()
 }
 
@@ -69,7 +73,7 @@ fn list(space: &Space, typed: &str) -> Vec<CompletionCandidate> {
     let (before, last) = typed.split_at(start);
     let named = before.strip_suffix(',').and_then(|list| NodeSet::parse(list).ok()).unwrap_or_default();
     let is_new =
-        |word: &str| NodeSet::parse(word).is_ok_and(|set| !set.nodes().iter().any(|n| named.nodes().contains(n)));
+        |word: &str| NodeSet::parse(word).map_or(true, |set| !set.nodes().iter().any(|n| named.nodes().contains(n)));
     let found = nodes(space, last, is_bare(typed)).into_iter().filter(|(word, _)| is_new(word));
     found.map(|(word, meaning)| candidate(format!("{before}{word}"), meaning)).collect()
 }

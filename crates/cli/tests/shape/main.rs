@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[&[&str]] = &[
     &["vocab"],
     &["kern", "wire", "image", "space", "policy"],
-    &["link", "local", "puppet", "ghost", "sandbox", "sample"],
+    &["link", "local", "journal", "puppet", "ghost", "sandbox", "sample"],
     &["ckpt", "client", "procfs", "spread"],
-    &["mover", "bpfs", "jobs", "store"],
+    &["mover", "bpfs", "jobs", "store", "join"],
     &["view"],
     &["agent", "front", "monitor"],
     &["cli", "capi"],

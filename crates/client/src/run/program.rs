@@ -37,7 +37,7 @@ pub fn collect(argv: &[OsString], file: Option<&OsStr>, terminal: bool) -> Resul
         capabilities: None,
         personality: Some(own::personality()?),
         numbers: Vec::new(),
-        user: kern::users::name(own::user()),
+        user: None,
         view: None,
         places: Vec::new(),
     })

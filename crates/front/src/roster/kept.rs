@@ -7,8 +7,9 @@
 //! ```text
 //! shoal nodes 1 17
 //! node 3 1000 100 0110 up 1764000000 1764000100 10.0.0.3:40000 9f1c77d20b1e4a55
+//! name 3 lab3
 //! attribute 3 rack 37
-//! end 2
+//! end 3
 //! ```
 
 use super::record::Record;
@@ -20,6 +21,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::thread::JoinHandle;
+use vocab::names::is_name as is_node_name;
 use vocab::{Fault, Kind, NodeId, Result};
 use wire::nodes::{is_name, is_state, ATTRIBUTES, MODE, VALUE};
 
@@ -31,7 +33,7 @@ pub(crate) type Records = BTreeMap<NodeId, Record>;
 pub(crate) fn text(records: &Records, number: u64) -> String {
     let (mut text, mut lines) = (format!("{HEAD}{number}\n"), 0);
     for (NodeId(node), one) in records {
-        let Record { uid, gid, mode, word, atime, mtime, address, identity, attributes } = one;
+        let Record { uid, gid, mode, word, atime, mtime, address, identity, name, attributes } = one;
         let address = if address.is_empty() { "-" } else { address };
         // Writing into a string does not fail.
         let _ = writeln!(
@@ -39,6 +41,10 @@ pub(crate) fn text(records: &Records, number: u64) -> String {
             "node {node} {uid} {gid} {mode:04o} {} {atime} {mtime} {address} {identity:016x}",
             word.text()
         );
+        if !name.is_empty() {
+            let _ = writeln!(text, "name {node} {name}");
+            lines += 1;
+        }
         for (name, value) in attributes {
             let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
             let _ = writeln!(text, "attribute {node} {name} {}", if hex.is_empty() { "-" } else { &hex });
@@ -81,9 +87,15 @@ fn take(line: &str, records: &mut Records) -> Option<()> {
                 mtime: mtime.parse().ok()?,
                 address: if address == "-" { String::new() } else { address.into() },
                 identity: u64::from_str_radix(identity, 16).ok()?,
+                name: String::new(),
                 attributes: BTreeMap::new(),
             };
             records.insert(NodeId(node.parse().ok()?), record).is_none().then_some(())
+        }
+        ["name", node, name] => {
+            let record = records.get_mut(&NodeId(node.parse().ok()?))?;
+            let is_first = record.name.is_empty() && is_node_name(name);
+            is_first.then(|| record.name = name.into())
         }
         ["attribute", node, name, value] => {
             let record = records.get_mut(&NodeId(node.parse().ok()?))?;
@@ -240,10 +252,11 @@ mod tests {
         let word = prop_oneof![Just("up"), Just("boot"), Just("error"), Just("drained_7")];
         let attributes = btree_map("[!-~]{1,63}", vec(any::<u8>(), 0..=VALUE), 0..4);
         let address = prop_oneof![Just(String::new()), Just("[::1]:7".to_string())];
-        (any::<[u32; 3]>(), word, any::<[i64; 2]>(), (address, any::<u64>()), attributes).prop_map(
-            |([uid, gid, mode], word, [atime, mtime], (address, identity), attributes)| {
+        let name = prop_oneof![Just(String::new()), Just("lab-3.example".to_string())];
+        (any::<[u32; 3]>(), word, any::<[i64; 2]>(), (address, any::<u64>(), name), attributes).prop_map(
+            |([uid, gid, mode], word, [atime, mtime], (address, identity, name), attributes)| {
                 let (mode, word) = (mode & MODE, Word::of(word));
-                Record { uid, gid, mode, word, atime, mtime, address, identity, attributes }
+                Record { uid, gid, mode, word, atime, mtime, address, identity, name, attributes }
             },
         )
     }
@@ -260,7 +273,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_whatever_makes_a_reader_panic(text in "(shoal nodes 1 7\n)?((node|attribute|end)( [!-~]{0,4}){0,9}\n){0,3}") {
+        fn no_text_whatever_makes_a_reader_panic(text in "(shoal nodes 1 7\n)?((node|name|attribute|end)( [!-~]{0,4}){0,9}\n){0,3}") {
             let _ = read(&text);
         }
     }

@@ -8,6 +8,7 @@ use kept::{Found, Keeper, Records};
 use record::Record;
 use std::path::{Path, PathBuf};
 use tracing::{error, info, warn};
+use vocab::names::is_name;
 use vocab::{Creds, Fault, NodeId, Result};
 use wire::nodes::{NodeChange, MODE};
 use word::{next, Change, Word};
@@ -122,10 +123,10 @@ impl Roster {
 
     /// A node has joined from this address, and says this of itself, by which no other node has its number.
     pub(crate) fn is_at(&mut self, node: NodeId, address: String, identity: u64, now: i64) {
-        for (_, other) in
-            self.records.iter_mut().filter(|(number, other)| **number != node && other.identity == identity)
-        {
+        let is_same = |other: &Record| identity != 0 && other.identity == identity;
+        for (_, other) in self.records.iter_mut().filter(|(number, other)| **number != node && is_same(other)) {
             other.identity = 0;
+            other.name.clear();
         }
         let is_new = !self.records.contains_key(&node);
         let record = self.record(node);
@@ -134,6 +135,16 @@ impl Roster {
         }
         if record.address != address || record.identity != identity {
             (record.address, record.identity) = (address, identity);
+            self.unwritten = true;
+        }
+    }
+
+    /// A node that has joined calls itself so; what is no name is none.
+    pub(crate) fn is_called(&mut self, node: NodeId, name: &str) {
+        let name = if is_name(name) { name } else { "" };
+        let record = self.record(node);
+        if record.name != name {
+            record.name = name.into();
             self.unwritten = true;
         }
     }
@@ -239,6 +250,7 @@ mod tests {
     fn a_node_is_known_again_and_its_number_is_nobody_else_s() {
         let mut roster = Roster::default();
         roster.is_at(NodeId(0), "10.0.0.1:7".into(), 70, 1);
+        roster.is_called(NodeId(0), "lab");
         assert_eq!(roster.number_of(70), Some((NodeId(0), "10.0.0.1:7")));
         assert!(roster.is_taken(NodeId(0)) && !roster.is_taken(NodeId(1)));
         assert_eq!((roster.number_of(71), roster.number_of(0)), (None, None));
@@ -246,10 +258,13 @@ mod tests {
         roster.is_at(NodeId(5), "10.0.0.1:8".into(), 70, 2);
         assert_eq!(roster.number_of(70), Some((NodeId(5), "10.0.0.1:8")));
         assert!(!roster.is_taken(NodeId(0)));
+        assert!(roster.of(NodeId(0)).name.is_empty(), "the name has gone with the machine");
         // Two that say nothing of themselves are two.
         roster.is_at(NodeId(6), "10.0.0.2:8".into(), 0, 3);
+        roster.is_called(NodeId(6), "six");
         roster.is_at(NodeId(7), "10.0.0.3:8".into(), 0, 3);
         assert!(!roster.is_taken(NodeId(6)));
+        assert_eq!(roster.of(NodeId(6)).name, "six");
     }
 
     #[test]
@@ -259,6 +274,12 @@ mod tests {
         let node = NodeId(3);
         open().change(&[node], &user(0), &NodeChange::Owner(7), 1).expect("room");
         assert_eq!(open().of(node).uid, 7);
+        let mut named = open();
+        named.is_called(node, "lab3");
+        named.is_called(NodeId(4), "no name");
+        named.keep();
+        drop(named);
+        assert_eq!((open().of(node).name.as_str(), open().of(NodeId(4)).name.as_str()), ("lab3", ""));
         for name in ["nodes", "nodes.before", "roster"] {
             std::fs::write(directory.join(name), "nonsense").expect("room");
         }

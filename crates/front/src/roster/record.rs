@@ -21,6 +21,8 @@ pub(crate) struct Record {
     pub(crate) address: String,
     /// The identity in its Hello then (`wire::hello::Hello::identity`); 0: none.
     pub(crate) identity: u64,
+    /// What it called itself then; empty: nothing.
+    pub(crate) name: String,
     pub(crate) attributes: BTreeMap<String, Vec<u8>>,
 }
 
@@ -36,6 +38,7 @@ impl Record {
             mtime: 0,
             address: String::new(),
             identity: 0,
+            name: String::new(),
             attributes: BTreeMap::new(),
         }
     }

@@ -4,7 +4,7 @@ use super::{poll_until, set_number};
 use crate::clock::monotonic_us;
 use crate::sys::{check, checked, own};
 use std::mem::ManuallyDrop;
-use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use vocab::{Fault, Kind, Result};
 
@@ -62,10 +62,21 @@ pub(super) fn listen_at(port: u16) -> Result<OwnedFd> {
 /// # Errors
 /// `Sys` as socket(2), connect(2), for what is known at once: ENETUNREACH, EMFILE.
 pub fn tcp_begin(address: SocketAddr) -> Result<OwnedFd> {
+    begin(address, None)
+}
+
+fn begin(address: SocketAddr, from: Option<u16>) -> Result<OwnedFd> {
     let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: takes numbers, returns a number.
     let fd = own(unsafe { libc::socket(family, kind, 0) }.into(), || "make a TCP socket".into())?;
+    if let Some(port) = from {
+        let taken = match address {
+            SocketAddr::V4(_) => bind(fd.as_fd(), &in4(&SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port))),
+            SocketAddr::V6(_) => bind(fd.as_fd(), &in6(&SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, port, 0, 0))),
+        };
+        taken.map_err(|errno| Fault::sys(errno, format!("take port {port}, which is root's")))?;
+    }
     let ret = match address {
         SocketAddr::V4(v4) => connect(fd.as_fd(), &in4(&v4)),
         SocketAddr::V6(v6) => connect(fd.as_fd(), &in6(&v6)),
@@ -74,6 +85,30 @@ pub fn tcp_begin(address: SocketAddr) -> Result<OwnedFd> {
         Ok(()) | Err(libc::EINPROGRESS) => Ok(fd),
         Err(errno) => Err(Fault::sys(errno, format!("connect to {address}"))),
     }
+}
+
+/// Ports that only root may take (ip(7)), those that bindresvport(3) takes.
+const OF_ROOT: std::ops::RangeInclusive<u16> = 600..=1023;
+
+/// Is it a port that only root may take? A peer with such a port is root on its machine.
+pub fn is_port_of_root(port: u16) -> bool {
+    (1..1024).contains(&port)
+}
+
+/// As [`tcp_begin`], from a port of this machine that only root may take, which shows the peer who dials.
+///
+/// # Errors
+/// Likewise; `Sys` as bind(2): EACCES for who is not root, EADDRINUSE when no such port is free.
+pub fn tcp_begin_as_root(address: SocketAddr) -> Result<OwnedFd> {
+    let mut last = Fault::sys(libc::EADDRINUSE, "take a port of root's");
+    for port in OF_ROOT.rev() {
+        match begin(address, Some(port)) {
+            // The same port may have spoken with the same address a moment ago.
+            Err(fault) if [libc::EADDRINUSE, libc::EADDRNOTAVAIL].contains(&fault.errno) => last = fault,
+            other => return other,
+        }
+    }
+    Err(last)
 }
 
 /// The end of [`tcp_begin`]: true when the connection stands (it is tuned then, see [`tcp_tune`]), false while it is
@@ -102,7 +137,14 @@ pub fn tcp_finish(fd: BorrowedFd<'_>) -> Result<bool> {
 /// # Errors
 /// `Sys` as connect(2); `Gone` with ETIMEDOUT when the deadline passes.
 pub fn tcp_connect(address: SocketAddr, deadline_us: u64) -> Result<OwnedFd> {
-    let fd = tcp_begin(address)?;
+    tcp_await(tcp_begin(address)?, address, deadline_us)
+}
+
+/// Waits for the end of [`tcp_begin`] or [`tcp_begin_as_root`], as [`tcp_connect`] does.
+///
+/// # Errors
+/// Likewise.
+pub fn tcp_await(fd: OwnedFd, address: SocketAddr, deadline_us: u64) -> Result<OwnedFd> {
     while poll_until(fd.as_fd(), libc::POLLOUT, deadline_us)? {
         if tcp_finish(fd.as_fd()).map_err(|fault| fault.doing(format!("connect to {address}")))? {
             return Ok(fd);
@@ -240,6 +282,12 @@ fn connect<T>(fd: BorrowedFd<'_>, address: &T) -> std::result::Result<(), i32> {
     let length = size_of::<T>() as libc::socklen_t;
     // SAFETY: `address` is a live sockaddr_in or sockaddr_in6 of that length.
     check(unsafe { libc::connect(fd.as_raw_fd(), std::ptr::from_ref(address).cast(), length) }.into()).map(drop)
+}
+
+fn bind<T>(fd: BorrowedFd<'_>, address: &T) -> std::result::Result<(), i32> {
+    let length = size_of::<T>() as libc::socklen_t;
+    // SAFETY: `address` is a live sockaddr_in or sockaddr_in6 of that length.
+    check(unsafe { libc::bind(fd.as_raw_fd(), std::ptr::from_ref(address).cast(), length) }.into()).map(drop)
 }
 
 fn in4(address: &std::net::SocketAddrV4) -> libc::sockaddr_in {

@@ -7,6 +7,7 @@ use crate::picture::{Picture, Process, Sample, Who};
 use std::collections::HashMap;
 use std::time::Duration;
 use vocab::{NodeId, NodeSet, Pid, Sig};
+use wire::ask::NodeRow;
 
 /// Signals that are offered, the usual one first.
 pub(crate) const SIGNALS: [Sig; 9] =
@@ -206,7 +207,7 @@ impl State {
             Wanted::Text => self.order.filter.text = text.into(),
             Wanted::User if text.is_empty() || self.is_somebody(text) => self.order.filter.user = text.into(),
             Wanted::User => self.notice = format!("there is no user {text}"),
-            Wanted::Nodes => match nodes(text) {
+            Wanted::Nodes => match nodes(text, &self.picture.nodes) {
                 Ok(nodes) => self.order.filter.nodes = nodes,
                 Err(why) => self.notice = why,
             },
@@ -280,10 +281,14 @@ impl State {
 }
 
 /// Empty: all.
-fn nodes(text: &str) -> Result<Option<NodeSet>, String> {
+fn nodes(text: &str, rows: &[NodeRow]) -> Result<Option<NodeSet>, String> {
+    let called: Vec<(NodeId, &str)> = rows.iter().map(|row| (row.node, row.name.as_str())).collect();
     match text {
         "" => Ok(None),
-        text => NodeSet::parse(text).map(Some).map_err(|why| why.to_string()),
+        text => {
+            let numbers = vocab::names::numbers(text, &called, &[]);
+            numbers.and_then(|text| NodeSet::parse(&text)).map(Some).map_err(|why| why.to_string())
+        }
     }
 }
 

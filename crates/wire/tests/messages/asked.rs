@@ -2,6 +2,7 @@
 
 use super::nouns::{bytes, exit, fault, node, pid, program, target};
 use super::rows::{explained, happening, node_change, node_info, node_row, proc_row, progress};
+use super::rows::{log_piece, log_wanted};
 use super::Variants;
 use proptest::collection::vec;
 use proptest::option;
@@ -28,6 +29,7 @@ pub(crate) fn asks() -> Variants<Ask> {
         Ghosts => Just(Ask::Ghosts),
         Entries => (any::<u64>(), node(), wanted()).prop_map(|(id, node, wanted)| Ask::Entries { id, node, wanted }),
         Serves => Just(Ask::Serves),
+        Log => (node(), log_wanted()).prop_map(|(node, wanted)| Ask::Log { node, wanted }),
     }
 }
 
@@ -56,6 +58,7 @@ pub(crate) fn answers() -> Variants<Answer> {
         Nodes => vec(node_row(), 0..4).prop_map(Answer::Nodes),
         NodeInfos => vec(node_info(), 0..4).prop_map(Answer::NodeInfos),
         NodesChanged => Just(Answer::NodesChanged),
+        Log => log_piece().prop_map(Answer::Log),
         Ps => (vec(proc_row(), 0..4), vec(node(), 0..2)).prop_map(|(rows, missing)| Answer::Ps { rows, missing }),
         Where => (pid(), node(), any::<u64>()).prop_map(|(pid, node, birth)| Answer::Where { pid, node, birth }),
         Here => Just(Answer::Here),

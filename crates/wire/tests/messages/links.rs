@@ -5,7 +5,7 @@ use super::nouns::{
     bytes, caller, channel, creds, exit, fault, info, kin, lease, load, node, person, pid, program, sig, stream, usage,
     window,
 };
-use super::rows::{chore, look, needs, proc_row, progress};
+use super::rows::{chore, log_piece, log_wanted, look, needs, proc_row, progress};
 use super::{any_of, Variants};
 use proptest::collection::vec;
 use proptest::option;
@@ -57,13 +57,14 @@ fn way() -> impl Strategy<Value = Way> {
 
 fn hello() -> impl Strategy<Value = ToFront> {
     let pids = || vec(pid(), 0..3);
-    let told = (pids(), pids(), vec(way(), 0..3), any::<bool>(), pids(), any::<u64>());
+    let called = ("[a-z]{0,9}", option::of(vec("@?[a-z]{1,9}", 0..3)));
+    let told = (pids(), pids(), vec(way(), 0..3), any::<bool>(), pids(), any::<u64>(), called);
     let here = (vec(lease(), 0..3), vec(person(), 0..3), pids(), any::<u16>(), told);
     let build = |(version, number, load, here)| {
         let (leases, bodies, stand_ins, channel_port, told) = here;
-        let (subreapers, starting, ways, more, passes, identity) = told;
+        let (subreapers, starting, ways, more, passes, identity, (name, allow)) = told;
         let empty = Hello { version, number, load, leases, bodies, stand_ins, ..Hello::default() };
-        ToFront::from(Hello { channel_port, subreapers, starting, ways, more, passes, identity, ..empty })
+        ToFront::from(Hello { channel_port, subreapers, starting, ways, more, passes, identity, name, allow, ..empty })
     };
     (any::<u32>(), option::of(node()), load(), here).prop_map(build)
 }
@@ -109,6 +110,7 @@ pub(crate) fn to_front() -> Variants<ToFront> {
             .prop_map(|(id, found, last, errno)| T::Entries { id, found, last, errno }),
         Whole => pid().prop_map(|pid| T::Whole { pid }),
         Administered => (any::<u64>(), option::of(fault())).prop_map(|(id, fault)| T::Administered { id, fault }),
+        Log => (any::<u64>(), log_piece(), option::of(fault())).prop_map(|(id, piece, fault)| T::Log { id, piece, fault }),
         PassesNoMore => pid().prop_map(|pid| T::PassesNoMore { pid }),
         Suited => (any::<u64>(), vec(".{0,20}", 0..3)).prop_map(|(id, obstacles)| T::Suited { id, obstacles }),
     }
@@ -133,7 +135,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         bytes(),
         vec(pid(), 0..3),
         any::<bool>(),
-        option::of(creds()),
+        (option::of(creds()), option::of("[a-z]{1,9}")),
     );
     let depart = (pid(), ".{0,20}", bytes(), any::<Option<u64>>(), any::<[bool; 2]>(), option::of(creds()), bytes());
     variants! {
@@ -157,7 +159,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         Subreaper => (pid(), any::<bool>()).prop_map(|(pid, on)| T::Subreaper { pid, on }),
         Adopt => (kin(), pid(), vec(kin(), 0..3)).prop_map(|(kin, from, others)| T::Adopt { kin, from, others }),
         EventsShown => any::<u64>().prop_map(|batch| T::EventsShown { batch }),
-        Arrive => arrive.prop_map(|(person, kin, channel, key, children, lazy, user)| T::Arrive { person, kin, channel, key, children, lazy, user }),
+        Arrive => arrive.prop_map(|(person, kin, channel, key, children, lazy, (user, name))| T::Arrive { person, kin, channel, key, children, lazy, user, name }),
         Depart => depart.prop_map(|(pid, address, key, streams, [progress, lazy], user, executes)| T::Depart { pid, address, key, streams, progress, lazy, user, executes }),
         Leave => (pid(), vec(pid(), 0..3)).prop_map(|(pid, children)| T::Leave { pid, children }),
         Stay => pid().prop_map(|pid| T::Stay { pid }),
@@ -171,6 +173,7 @@ pub(crate) fn to_node() -> Variants<ToNode> {
         Look => (any::<u64>(), pid(), any::<bool>(), option::of(creds())).prop_map(|(id, pid, streams, user)| T::Look { id, pid, streams, user }),
         Entries => (any::<u64>(), wanted()).prop_map(|(id, wanted)| T::Entries { id, wanted }),
         Suits => (any::<u64>(), pid(), needs()).prop_map(|(id, pid, needs)| T::Suits { id, pid, needs }),
+        Log => (any::<u64>(), log_wanted()).prop_map(|(id, wanted)| T::Log { id, wanted }),
         Administer => (any::<u64>(), chore()).prop_map(|(id, chore)| T::Administer { id, chore }),
     }
 }

@@ -18,6 +18,7 @@ mod rows;
 pub(crate) use asked::{answers, asks};
 pub(crate) use links::{chunks, to_front, to_node};
 pub(crate) mod jobs;
+pub(crate) mod join;
 pub(crate) mod view;
 
 /// Any variant.

@@ -7,6 +7,7 @@ use proptest::option;
 use proptest::prelude::*;
 use wire::ask::{NodeRow, ProcRow};
 use wire::feed::Happening;
+use wire::log::{LogPiece, LogPlace, LogWanted};
 use wire::look::{Explained, File, Look, Needs, Outlook, Progress, Why};
 use wire::nodes::{Chore, NodeChange, NodeInfo, Power};
 
@@ -29,10 +30,10 @@ pub(super) fn proc_row() -> BoxedStrategy<ProcRow> {
 
 pub(super) fn node_row() -> BoxedStrategy<NodeRow> {
     let who = (node(), ".{0,9}", ".{0,9}");
-    let what = (any::<u32>(), any::<u32>(), any::<u64>(), any::<u64>(), 0f32..1e6, any::<[u32; 3]>());
-    let build = |((node, state, address), (processes, cores, memory, memory_free, load, ids)): (
+    let what = (any::<u32>(), any::<u32>(), any::<u64>(), any::<u64>(), 0f32..1e6, (any::<[u32; 3]>(), "[a-z]{0,9}"));
+    let build = |((node, state, address), (processes, cores, memory, memory_free, load, (ids, name))): (
         _,
-        (_, _, _, _, _, [u32; 3]),
+        (_, _, _, _, _, ([u32; 3], _)),
     )| NodeRow {
         node,
         state,
@@ -45,6 +46,7 @@ pub(super) fn node_row() -> BoxedStrategy<NodeRow> {
         uid: ids[0],
         gid: ids[1],
         mode: ids[2],
+        name,
     };
     (who, what).prop_map(build).boxed()
 }
@@ -52,19 +54,21 @@ pub(super) fn node_row() -> BoxedStrategy<NodeRow> {
 pub(super) fn node_info() -> BoxedStrategy<NodeInfo> {
     let attribute = (".{0,9}", bytes().prop_map(ByteVec::from));
     let who = (node(), ".{0,9}", any::<[u32; 3]>());
-    let what = (".{0,9}", any::<[i64; 2]>(), vec(attribute, 0..3));
+    let what = ((".{0,9}", "[a-z]{0,9}"), any::<[i64; 2]>(), vec(attribute, 0..3));
     let parts = (who, what);
-    let build = |((node, state, ids), (address, times, attributes)): ((_, _, [u32; 3]), (_, [i64; 2], _))| NodeInfo {
-        node,
-        state,
-        uid: ids[0],
-        gid: ids[1],
-        mode: ids[2],
-        address,
-        atime: times[0],
-        mtime: times[1],
-        attributes,
-    };
+    let build =
+        |((node, state, ids), ((address, name), times, attributes)): ((_, _, [u32; 3]), (_, [i64; 2], _))| NodeInfo {
+            node,
+            state,
+            uid: ids[0],
+            gid: ids[1],
+            mode: ids[2],
+            address,
+            atime: times[0],
+            mtime: times[1],
+            attributes,
+            name,
+        };
     parts.prop_map(build).boxed()
 }
 
@@ -134,4 +138,17 @@ pub(super) fn happening() -> impl Strategy<Value = Happening> {
         (node(), ".{0,9}").prop_map(|(node, state)| H::Node { node, state }),
         node().prop_map(|node| H::Changed { node }),
     ]
+}
+
+fn log_place() -> impl Strategy<Value = LogPlace> {
+    any::<(u64, u64)>().prop_map(|(file, at)| LogPlace { file, at })
+}
+
+pub(super) fn log_wanted() -> impl Strategy<Value = LogWanted> {
+    prop_oneof![any::<u32>().prop_map(LogWanted::Last), log_place().prop_map(LogWanted::After)]
+}
+
+pub(super) fn log_piece() -> impl Strategy<Value = LogPiece> {
+    let parts = (bytes(), log_place(), any::<bool>(), any::<bool>());
+    parts.prop_map(|(lines, place, gap, more)| LogPiece { lines, place, gap, more })
 }

@@ -48,6 +48,7 @@ pub(crate) struct Bpcp {
 impl Bpcp {
     pub(crate) fn run(self, hold: Hold) -> Result<ExitCode> {
         let mut operands = self.files.iter().map(|file| Operand::parse(file)).collect::<Result<Vec<_>>>()?;
+        self.find_names(&mut operands)?;
         let nodes = self.several(&mut operands)?;
         if operands.iter().any(|operand| operand.node.is_some()) {
             let here = match self.daemon.connect()?.ask(&Ask::Where { pid: Pid::NONE })? {
@@ -65,6 +66,23 @@ impl Bpcp {
             all &= self.copy(of_one, place, sources.len() > 1, hold)?;
         }
         Ok(status(all))
+    }
+
+    /// Numbers in place of names of nodes.
+    fn find_names(&self, operands: &mut [Operand]) -> Result<()> {
+        let mut lists = operands.iter_mut().filter(|operand| operand.nodes.is_some()).peekable();
+        if lists.peek().is_none() {
+            return Ok(());
+        }
+        let rows = super::nodes::nodes(&mut self.daemon.connect()?)?;
+        for operand in lists {
+            let list = super::node_names::numbers(operand.nodes.as_deref().unwrap_or_default(), &rows)?;
+            match list.parse() {
+                Ok(node) => (operand.node, operand.nodes) = (Some(node), None),
+                Err(_) => operand.nodes = Some(list),
+            }
+        }
+        Ok(())
     }
 
     /// The nodes of the place, if these are several.

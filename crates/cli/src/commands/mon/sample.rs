@@ -30,8 +30,8 @@ pub(crate) struct Sample {
 /// Whose samples.
 #[derive(Args, Debug)]
 pub(super) struct Whom {
-    /// Only of these nodes, as `0-3,7`
-    #[arg(short, long, value_name = "NODES", value_parser = NodeSet::parse, conflicts_with = "from")]
+    /// Only of these nodes, as `0-3,7`, or names
+    #[arg(short, long, value_name = "NODES", value_parser = super::super::node_names::nodes, conflicts_with = "from")]
     nodes: Option<NodeSet>,
     /// Of these monitors or concentrators instead: [NAME=]ADDRESS[:PORT], or the path of a socket
     #[arg(long, value_name = "[NAME=]ADDRESS", value_parser = super::concentrate::from)]

@@ -103,6 +103,11 @@ fn find(daemon: &mut Local, host: &str) -> Result<NodeId> {
         return Ok(node);
     }
     let rows = super::nodes::nodes(daemon)?;
+    let called: Vec<(NodeId, &str)> = rows.iter().map(|row| (row.node, row.name.as_str())).collect();
+    // A host of several nodes is found by its address.
+    if let Ok(Some(node)) = vocab::names::find(host, &called) {
+        return Ok(node);
+    }
     let addresses = addresses(host);
     by_address(&rows, &addresses).ok_or_else(|| {
         let taken = if addresses.is_empty() { "its name is not known".into() } else { addresses.join(", ") };
@@ -143,6 +148,7 @@ mod tests {
             uid: 0,
             gid: 0,
             mode: 0o111,
+            name: String::new(),
         };
         let rows = [row(0, "10.77.1.1"), row(1, "10.77.1.2")];
         assert_eq!(by_address(&rows, &["::1".into(), "10.77.1.2".into()]), Some(NodeId(1)));
