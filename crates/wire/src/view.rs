@@ -33,6 +33,23 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
+/// The same of an intent.
+fn is_nothing(intent: &u8) -> bool {
+    *intent == 0
+}
+
+/// What a process is going to do with a file that is looked up for it, as far as its system call says.
+pub mod intent {
+    /// Open it for reading.
+    pub const READ: u8 = 1;
+    /// Open it as a directory.
+    pub const LIST: u8 = 2;
+    /// Execute it.
+    pub const EXECUTE: u8 = 3;
+    /// Look up all names of the directory, which it has listed.
+    pub const EACH: u8 = 4;
+}
+
 /// From a node.
 #[derive(Clone, PartialEq, Eq, Debug, Encode, Decode)]
 pub enum ToServer {
@@ -51,6 +68,10 @@ pub enum ToServer {
         #[n(4)]
         #[cbor(default, skip_if = "is_no_port")]
         port: u16,
+        /// The node takes [`ToNode::Granted`] and [`ToNode::Listing`].
+        #[n(5)]
+        #[cbor(default, skip_if = "is_not")]
+        takes_grants: bool,
     },
     /// A request as the kernel wrote it. `number` is this session's, each one higher than the last; said again after a new connection, a request is done once.
     #[n(1)]
@@ -76,6 +97,10 @@ pub enum ToServer {
         /// Of LOOKUP, if that is known: what the process will ask for behind this name, as a path.
         #[n(5)]
         path: Option<ByteVec>,
+        /// Of LOOKUP: what the process is going to do with the file at the end of that path ([`intent`]).
+        #[n(7)]
+        #[cbor(default, skip_if = "is_nothing")]
+        intent: u8,
     },
     /// The kernel has been told this notice, and these others.
     #[n(2)]
@@ -156,6 +181,31 @@ pub enum ToNode {
         /// As [`ToNode::Answer`] has it.
         #[n(3)]
         plain: Vec<u64>,
+    },
+    /// The right to open a file for reading, without being asked for: as an answer to OPEN that the node may keep, with the same company. `fresh`: the kernel is to drop
+    /// pages of the file at the next OPEN.
+    #[n(5)]
+    Granted {
+        #[n(0)]
+        node: u64,
+        #[n(1)]
+        fresh: bool,
+        #[n(2)]
+        attributes: ByteVec,
+        #[n(3)]
+        content: Option<ByteVec>,
+        #[n(4)]
+        stored: Option<Stored>,
+    },
+    /// The same of a directory, with all that can be read of it (each name as struct fuse_dirent has it). A notice about any of its names makes it void.
+    #[n(6)]
+    Listing {
+        #[n(0)]
+        node: u64,
+        #[n(1)]
+        fresh: bool,
+        #[n(2)]
+        names: ByteVec,
     },
 }
 

@@ -8,6 +8,7 @@ mod bring;
 mod contents;
 mod grants;
 mod groups;
+mod listings;
 mod mount;
 mod names;
 mod objects;

@@ -37,6 +37,8 @@ pub(super) struct Names {
     whole: usize,
     /// Files that the front end is to be told are forgotten, each by one lookup.
     forgotten: Vec<u64>,
+    /// Directories in which names have changed.
+    changed: Vec<u64>,
 }
 
 impl Names {
@@ -68,20 +70,27 @@ impl Names {
 
     /// The answer to LOOKUP.
     pub(super) fn answer(&mut self, directory: u64, name: &[u8]) -> Option<Vec<u8>> {
-        let here = self.directories.get_mut(&directory)?;
-        if let Some(Entry { mut out, at }) = here.entries.remove(name) {
-            self.places.remove(&out.node);
-            if out.attr_valid <= LONG && at.elapsed() > FRESH {
-                out.attr_valid = 0;
-            }
+        if let Some(out) = self.give(directory, name) {
             return Some(out.as_bytes().to_vec());
         }
+        let here = self.directories.get(&directory)?;
         let is_nothing = here.whole.as_ref().is_some_and(|names| !names.contains(name));
         is_nothing.then(|| EntryOut { entry_valid: 86_400, ..EntryOut::default() }.as_bytes().to_vec())
     }
 
+    /// The entry of this name, for the kernel.
+    pub(super) fn give(&mut self, directory: u64, name: &[u8]) -> Option<EntryOut> {
+        let Entry { mut out, at } = self.directories.get_mut(&directory)?.entries.remove(name)?;
+        self.places.remove(&out.node);
+        if out.attr_valid <= LONG && at.elapsed() > FRESH {
+            out.attr_valid = 0;
+        }
+        Some(out)
+    }
+
     /// A name leads to something else, or is about to by this node.
     fn changed(&mut self, directory: u64, name: &[u8]) {
+        self.changed.push(directory);
         let Some(here) = self.directories.get_mut(&directory) else { return };
         if let Some(entry) = here.entries.remove(name) {
             self.places.remove(&entry.out.node);
@@ -149,6 +158,11 @@ impl Names {
     fn clear(&mut self) {
         let all: Vec<u64> = self.directories.keys().copied().collect();
         all.into_iter().for_each(|directory| self.forget(directory));
+    }
+
+    /// Directories in which names have changed since the last call.
+    pub(super) fn changes(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.changed)
     }
 
     /// The news for the front end.

@@ -3,10 +3,11 @@
 use super::bring::Bring;
 use super::grants::{self, Grants, Kept};
 use super::groups::Groups;
+use super::paths::{self, Hint};
 use super::pending::{Asked, Pending};
 use super::readahead::Readahead;
 use super::threads::start;
-use super::{paths, Config, Disk};
+use super::{Config, Disk};
 use crate::fuse::{name, notice, op, take, AttrOut, BatchForgetIn, ForgetOne, InitIn, InitOut};
 use crate::line::{lock, Line};
 use kern::clock::monotonic_us;
@@ -190,7 +191,14 @@ fn dial(
     sock::tcp_tune(fd.as_fd(), (config.patience.as_millis() as u32).max(1000))?;
     Preamble::View.send(fd.as_fd())?;
     let line = Line::begin(Secure::control_dialler(fd, &config.key)?, until)?;
-    line.send(&ToServer::Hello { version: VERSION, session: session.to_vec().into(), node, resumes, port })?;
+    line.send(&ToServer::Hello {
+        version: VERSION,
+        session: session.to_vec().into(),
+        node,
+        resumes,
+        port,
+        takes_grants: true,
+    })?;
     match line.receive()? {
         ToNode::Welcome(_) => Ok(line),
         // The front end has given up what was there before.
@@ -211,7 +219,7 @@ impl Node {
         let again = asked.into_iter().try_for_each(|(number, asked)| {
             let Asked { groups, request, silent, .. } = asked;
             let (done, request) = (Vec::new(), request.into());
-            line.send(&ToServer::Ask { number, groups, request, done, own: 0, path: None, silent })
+            line.send(&ToServer::Ask { number, groups, request, done, own: 0, path: None, silent, intent: 0 })
         });
         let fault = again.err().unwrap_or_else(|| loop {
             match line.receive() {
@@ -226,6 +234,14 @@ impl Node {
                     lock(&self.grants).come(directory, whole, names);
                     self.forget();
                 }
+                Ok(ToNode::Granted { node, fresh, attributes, content, stored }) => {
+                    let attributes: Vec<u8> = attributes.into();
+                    let size = take::<AttrOut>(&attributes).ok().map(|(known, _)| known.attr.size);
+                    let (attributes, content) = (Some(attributes), content.map(Into::into));
+                    lock(&self.grants).granted(node, fresh, Kept { attributes, content, ..Kept::default() });
+                    self.opened(node, size, stored.as_ref());
+                }
+                Ok(ToNode::Listing { node, fresh, names }) => lock(&self.grants).listed(node, fresh, names.into()),
                 Ok(ToNode::Notice { number, code, body }) => {
                     lock(&self.grants).told(code, &body);
                     if let Some(node) = grants::calls_content_back(code, &body) {
@@ -281,13 +297,13 @@ impl Node {
 
     /// Tells the front end of what came without being asked for, and is of no use any more.
     fn forget(&self) {
-        let forgotten = lock(&self.grants).names.forgotten();
+        let forgotten = lock(&self.grants).unused();
         for some in forgotten.chunks(FORGET_MOST) {
             let head = BatchForgetIn { count: some.len() as u32, padding: 0 };
             let mut body = head.as_bytes().to_vec();
             some.iter().for_each(|node| body.extend(ForgetOne { node: *node, lookups: 1 }.as_bytes()));
             let request = Header::of(op::BATCH_FORGET, &body);
-            self.ask(Asked { unique: 0, groups: Vec::new(), request, silent: true }, None);
+            self.ask(Asked { unique: 0, groups: Vec::new(), request, silent: true }, Hint::default());
         }
     }
 
@@ -361,14 +377,19 @@ impl Node {
                     // RELEASE is done in its turn, and cannot fail.
                     self.fuse.answer(header.unique, 0, &[]);
                 }
-                let path = match (opcode, name(body)) {
+                let hint = match (opcode, name(body)) {
                     (op::LOOKUP, Ok((name, _))) => {
                         self.readahead.raise(&self.proc, header.pid);
-                        paths::rest(&self.proc, header.pid, name)
+                        let each = lock(&self.grants).asks_for_each(header.node);
+                        if each {
+                            Hint::EACH
+                        } else {
+                            paths::hint(&self.proc, header.pid, name)
+                        }
                     }
-                    _ => None,
+                    _ => Hint::default(),
                 };
-                self.ask(Asked { unique: header.unique, groups, request: request.to_vec(), silent }, path);
+                self.ask(Asked { unique: header.unique, groups, request: request.to_vec(), silent }, hint);
             }
         }
     }
@@ -379,12 +400,12 @@ impl Node {
         let _lost = line.map(|line| line.send(message));
     }
 
-    pub(super) fn ask(&self, asked: Asked, path: Option<Vec<u8>>) {
-        self.ask_noting(asked, path, |_| ());
+    pub(super) fn ask(&self, asked: Asked, hint: Hint) {
+        self.ask_noting(asked, hint, |_| ());
     }
 
     /// The same; `note` hears its number before there can be an answer.
-    pub(super) fn ask_noting(&self, asked: Asked, path: Option<Vec<u8>>, note: impl FnOnce(u64)) {
+    pub(super) fn ask_noting(&self, asked: Asked, hint: Hint, note: impl FnOnce(u64)) {
         let Asked { groups, request, silent, .. } = asked.clone();
         let (number, done) = {
             let mut pending = lock(&self.pending);
@@ -402,8 +423,9 @@ impl Node {
                 request: request.into(),
                 done,
                 own,
-                path: path.map(Into::into),
+                path: (!hint.path.is_empty()).then(|| hint.path.into()),
                 silent,
+                intent: hint.intent,
             });
         }
     }
@@ -413,7 +435,7 @@ impl Node {
         let Ok((of, _)) = take::<u64>(body) else { return };
         if let Some(asked) = self.bring.called_away(of) {
             // The front end answers it soon.
-            self.ask(asked, None);
+            self.ask(asked, Hint::default());
         }
         let reachable = lock(&self.line).is_some();
         let known = lock(&self.pending).number(of);
@@ -421,7 +443,10 @@ impl Node {
             // Another thread is about to pass it on: the kernel is to say it again.
             (None, _) => self.fuse.answer(unique, EAGAIN, &[]),
             (Some(_), true) => {
-                self.ask(Asked { unique, groups: Vec::new(), request: request.to_vec(), silent: true }, None);
+                self.ask(
+                    Asked { unique, groups: Vec::new(), request: request.to_vec(), silent: true },
+                    Hint::default(),
+                );
             }
             // Nobody knows when there will be an answer.
             (Some(number), false) => {

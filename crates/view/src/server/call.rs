@@ -1,5 +1,6 @@
 //! A request: who asks for what, and the answer.
 
+use super::busy::Hint;
 use super::calls::{path_of, Errno};
 use super::coherence::Coherence;
 use super::inodes::Inode;
@@ -30,8 +31,7 @@ pub(crate) struct Call<'a> {
     pub(crate) acting: &'a mut Acting,
     pub(crate) header: Header,
     pub(crate) groups: Vec<u32>,
-    /// Of LOOKUP: what will be asked for behind the name, or nothing.
-    pub(crate) path: Vec<u8>,
+    pub(crate) hint: Hint,
 }
 
 /// A path that leads to an open file, which it keeps open.

@@ -8,6 +8,7 @@ use super::counts::add;
 use super::inodes::{Inode, Inodes, Listing, State, Who};
 use super::objects::Objects;
 use super::session::Session;
+use super::trails::Trails;
 use crate::fuse::{notice, InvalEntry, InvalInode};
 use crate::line::lock;
 use kern::fanotify::{Event, Watch};
@@ -47,6 +48,7 @@ pub(crate) struct Coherence {
     own: Weak<Coherence>,
     pub(crate) inodes: Inodes,
     pub(crate) objects: Objects,
+    pub(crate) trails: Trails,
     sessions: Mutex<HashMap<Who, Arc<Session>>>,
     leases: Mutex<Leases>,
     /// A node has so long to let go of what it keeps; after that it is lost.
@@ -62,7 +64,8 @@ type Told = (Arc<Session>, u64);
 impl Coherence {
     pub(crate) fn new(inodes: Inodes, patience: Duration) -> Arc<Coherence> {
         let (objects, sessions, leases) = (Objects::default(), Mutex::default(), Mutex::default());
-        Arc::new_cyclic(|own| Coherence { own: own.clone(), inodes, objects, sessions, leases, patience })
+        let trails = Trails::default();
+        Arc::new_cyclic(|own| Coherence { own: own.clone(), inodes, objects, trails, sessions, leases, patience })
     }
 
     pub(crate) fn join(&self, session: &Arc<Session>) {

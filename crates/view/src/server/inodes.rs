@@ -101,6 +101,8 @@ pub(crate) struct Holder {
     pub(crate) content: bool,
     /// It has, or had, the right to open it by itself.
     pub(crate) granted: bool,
+    /// It was sent the right unasked, and has perhaps not got it: what its kernel has from before is dropped when it asks.
+    pub(crate) unasked: bool,
 }
 
 /// The owner of a lock, as a node's kernel calls it: a process, or an open file (flock(2)).
