@@ -19,6 +19,9 @@ pub const KEPT: std::ops::RangeInclusive<u64> = 256 * 1024 + 1..=1 << 30;
 /// In the place of an operation of FUSE, about a file that the node may keep: what its content is known by.
 pub const SUMS: u32 = 0x1_0000;
 
+/// In the place of a notice of FUSE, about a file (8 bytes, its number): the node writes what it keeps of it before it notes that.
+pub const WRITE_BACK: i32 = 1000;
+
 /// For words that are left out of a message.
 fn is_not(word: &bool) -> bool {
     !word
@@ -68,7 +71,7 @@ pub enum ToServer {
         #[n(4)]
         #[cbor(default, skip_if = "is_no_port")]
         port: u16,
-        /// The node takes [`ToNode::Granted`] and [`ToNode::Listing`].
+        /// The node takes [`ToNode::Granted`] and [`ToNode::Listing`], and writes behind.
         #[n(5)]
         #[cbor(default, skip_if = "is_not")]
         takes_grants: bool,
@@ -158,6 +161,9 @@ pub enum ToNode {
         /// With `keeps`, of OPEN if that is known or needed soon, and of [`SUMS`]: what the file is known by on disks of nodes.
         #[n(9)]
         stored: Option<Stored>,
+        /// Of CREATE: nobody else has the file open, and who opens it waits until the node has written what it keeps of it ([`WRITE_BACK`]). So much is sure to have room.
+        #[n(10)]
+        behind: Option<u64>,
     },
     /// To be told the kernel (`enum fuse_notify_code`), and then to be noted, if it has a number other than 0.
     #[n(3)]

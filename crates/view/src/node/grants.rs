@@ -5,6 +5,7 @@ use super::contents::Contents;
 use super::listings::Listings;
 use super::names::Names;
 use super::objects::Objects;
+use super::opens::Opens;
 use crate::fuse::{
     name, notice, op, opened, take, BatchForgetIn, EntryOut, FlushIn, ForgetOne, GetxattrIn, InvalInode, LockIn,
     OpenIn, OpenOut, ReleaseIn, LK_FLOCK,
@@ -42,6 +43,7 @@ pub(super) struct Grants {
     listings: Listings,
     pub(super) names: Names,
     pub(super) objects: Objects,
+    pub(super) opens: Opens,
     /// Files of which parts were locked, so that the front end must know when they are closed.
     locked: HashSet<u64>,
 }
@@ -74,7 +76,14 @@ impl Grants {
             op::OPEN => {
                 let (head, _): (OpenIn, _) = take(body).ok()?;
                 let may = head.flags & CHANGES == 0 && self.open.contains(&header.node);
-                may.then(|| (0, self.opened(header.node, 0).as_bytes().to_vec()))
+                may.then(|| {
+                    let mut out = self.opened(header.node, 0);
+                    // Where there are locks of fcntl(2) each close counts.
+                    if !self.locked.contains(&header.node) {
+                        (out.handle, out.flags) = (self.opens.open(), out.flags | opened::NOFLUSH);
+                    }
+                    (0, out.as_bytes().to_vec())
+                })
             }
             op::OPENDIR => {
                 let may = self.open.contains(&header.node);

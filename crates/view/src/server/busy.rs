@@ -36,11 +36,11 @@ pub(crate) struct Busy {
     waiting: HashMap<u32, VecDeque<Request>>,
 }
 
-/// Does a request count? Not what only lets go of something, which others of the same user may wait for.
+/// Does a request count? Not what only lets go of something, or writes what a node has kept (it has no number of the kernel's): others of the same user may wait for that.
 pub(crate) fn counts(header: &Header) -> bool {
     let lets_go =
         [op::RELEASE, op::RELEASEDIR, op::FLUSH, op::SETLK, op::SETLKW, op::FORGET, op::BATCH_FORGET, op::INTERRUPT];
-    header.uid != 0 && !lets_go.contains(&header.opcode)
+    header.uid != 0 && header.unique != 0 && !lets_go.contains(&header.opcode)
 }
 
 impl Busy {

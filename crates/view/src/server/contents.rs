@@ -218,6 +218,11 @@ impl Call<'_> {
             return Err(EINVAL);
         }
         let (out, _) = self.handle_of(&inode, file, flags)?;
+        let plain = OFlags::APPEND | OFlags::SYNC | OFlags::DSYNC;
+        if self.session.takes_grants && entry.attr.size == 0 && writes(flags) && !flags.intersects(plain) {
+            let handle = self.session.handle(out.handle)?;
+            self.coherence.write_behind(&inode, self.session.who, &handle);
+        }
         let data = [entry.as_bytes(), out.as_bytes()].concat();
         // To open it for writing was one.
         found.changes += u64::from(writes(flags));

@@ -65,6 +65,8 @@ pub(crate) struct State {
     pub(crate) holders: HashMap<Who, Holder>,
     /// While nodes keep pages of it.
     pub(crate) lease: Option<Arc<File>>,
+    /// A node that has made it keeps what is written.
+    pub(crate) writing: Option<Writing>,
     /// How often nodes have it open for writing.
     pub(crate) writers: usize,
     /// Of a directory: changes are told.
@@ -83,6 +85,13 @@ pub(crate) struct State {
     pub(crate) listings: HashMap<Who, Listing>,
     /// Owners of locks on the file, or on parts of it.
     pub(crate) locks: HashMap<Locker, Arc<File>>,
+}
+
+/// A node, and the open file on which the lease is.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    pub(crate) who: Who,
+    pub(crate) file: Arc<File>,
 }
 
 /// Have the names of a directory been sent to a node?

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod attributes;
+mod behind;
 mod busy;
 mod call;
 mod calls;

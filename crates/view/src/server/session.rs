@@ -54,6 +54,7 @@ pub(crate) struct Said {
     pub(crate) content: Option<Vec<u8>>,
     pub(crate) stored: Option<Stored>,
     pub(crate) plain: Vec<u64>,
+    pub(crate) behind: Option<u64>,
 }
 
 impl Said {
@@ -342,9 +343,9 @@ impl Session {
 }
 
 fn answer(number: u64, said: Said, silent: Vec<u64>) -> ToNode {
-    let Said { errno, data, keeps, long, attributes, content, stored, plain } = said;
+    let Said { errno, data, keeps, long, attributes, content, stored, plain, behind } = said;
     let (attributes, content) = (attributes.map(Into::into), content.map(Into::into));
-    ToNode::Answer { number, errno, data: data.into(), keeps, long, attributes, content, silent, plain, stored }
+    ToNode::Answer { number, errno, data: data.into(), keeps, long, attributes, content, silent, plain, stored, behind }
 }
 
 fn notice(number: u64, code: i32, body: &[u8]) -> ToNode {
