@@ -75,6 +75,7 @@ mod spread;
 mod uncarried;
 mod users;
 mod view;
+mod view_ahead;
 mod view_caches;
 mod view_mounts;
 mod view_spaces;
@@ -165,6 +166,7 @@ const OTHERS: &[&[Scene]] = &[
     spread::SCENES,
     launchers::SCENES,
     view::SCENES,
+    view_ahead::SCENES,
     view_caches::SCENES,
     view_mounts::SCENES,
     view_store::SCENES,

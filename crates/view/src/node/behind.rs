@@ -5,7 +5,7 @@ use super::pending::Asked;
 use super::serve::Node;
 use super::threads::start;
 use super::written::{Does, Held, Write, Written, AGE};
-use crate::fuse::{take, EntryOut, OpenOut, WriteIn, WriteOut};
+use crate::fuse::{op, take, EntryOut, OpenOut, WriteIn, WriteOut};
 use crate::line::lock;
 use kern::fuse::raw::{self, Header};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,6 +66,16 @@ impl Node {
         if let Ok((entry, out)) = parts {
             lock(&self.behind.written).begin(entry.node, out.handle, room, *header);
         }
+    }
+
+    /// What names lead to, with the sizes that are known here.
+    pub(super) fn correct(&self, opcode: u32, data: &[u8]) -> Option<Vec<u8>> {
+        let names = matches!(opcode, op::LOOKUP | op::READDIRPLUS);
+        names.then(|| {
+            let mut data = data.to_vec();
+            lock(&self.behind.written).correct(opcode, &mut data);
+            data
+        })
     }
 
     /// A request about what is kept. False: it is to be passed on, as any other.

@@ -291,7 +291,7 @@ impl Node {
         if let (op::CREATE, Some(room), 0) = (header.opcode, behind, errno) {
             self.may_keep(&header, data, room);
         }
-        self.fuse.answer(asked.unique, errno, data);
+        self.fuse.answer(asked.unique, errno, self.correct(header.opcode, data).as_deref().unwrap_or(data));
         if header.opcode == op::READ && errno == 0 {
             self.caught(header.node, body, data);
         }

@@ -1,13 +1,13 @@
 //! What programs write to files that they have just made, kept here until it is sent: when the file is closed, or anything but reading and writing is done with it, or somebody elsewhere opens it, or
 //! a moment later. The front end lets nobody else open the file meanwhile ([`wire::view::ToNode::Answer`], `behind`).
 
-use crate::fuse::{op, take, ReadIn, SetattrIn, WriteIn};
+use crate::fuse::{op, take, DirentHead, EntryOut, ReadIn, SetattrIn, WriteIn};
 use kern::fuse::raw::Header;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 use vocab::errno::EIO;
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 /// Bytes of a file that is kept, and of all.
 const FILE_MOST: u64 = 256 * 1024;
@@ -16,6 +16,8 @@ const MOST: usize = 64 << 20;
 pub(super) const AGE: Duration = Duration::from_millis(10);
 /// Of fuse_write_in, `write_flags`: the file loses set-user-ID and set-group-ID.
 const WRITE_KILL_SUIDGID: u32 = 1 << 2;
+/// Of open(2).
+const O_APPEND: u32 = 0o2000;
 /// Of fuse_setattr_in: the size is set.
 const SIZE: u32 = crate::fuse::set::SIZE;
 
@@ -144,6 +146,7 @@ impl Written {
         }
         let end = head.offset.saturating_add(head.size.into());
         let fits = end <= FILE_MOST && self.bytes < MOST && head.write_flags & WRITE_KILL_SUIDGID == 0;
+        let fits = fits && head.flags & O_APPEND == 0;
         let Some(bytes) = bytes.get(..head.size as usize).filter(|_| fits && !file.ends) else {
             return (self.other(header.node, true, request), false);
         };
@@ -210,6 +213,26 @@ impl Written {
             file.held.push(Held::Request(request.to_vec()));
             Does::Send(None)
         })
+    }
+
+    /// Corrects the sizes of files in an answer to LOOKUP or READDIRPLUS: the front end does not know how much is kept of them.
+    pub(super) fn correct(&self, opcode: u32, data: &mut [u8]) {
+        if self.files.is_empty() {
+            return;
+        }
+        let mut at = 0;
+        while let Some(Ok((entry, rest))) = data.get_mut(at..).map(EntryOut::mut_from_prefix) {
+            let file = self.nodes.get(&entry.node).and_then(|handle| self.files.get(handle));
+            if let Some(file) = file {
+                entry.attr.size = entry.attr.size.max(file.data.len() as u64);
+            }
+            let Ok((head, _)) = take::<DirentHead>(rest) else { return };
+            if opcode != op::READDIRPLUS {
+                return;
+            }
+            let length = size_of::<EntryOut>() + size_of::<DirentHead>() + head.length as usize;
+            at += length.next_multiple_of(8);
+        }
     }
 
     /// Does this request of the kernel's wait here?
@@ -372,6 +395,22 @@ mod tests {
         assert_eq!((arrived.held, arrived.errno), (vec![Held::Flush(b"request".to_vec())], 0));
         assert_eq!((ask(&mut written, op::FLUSH), ask(&mut written, op::RELEASE)), (Does::Pass, Does::Pass));
         assert!(written.files.is_empty() && written.bytes == 0);
+    }
+
+    #[test]
+    fn sizes_are_those_of_what_is_kept() {
+        let mut written = begun(0);
+        write(&mut written, 0, b"three");
+        let entry = |node| EntryOut { node, ..EntryOut::default() };
+        let head = DirentHead { length: 3, ..DirentHead::default() };
+        let one = |node| [entry(node).as_bytes(), head.as_bytes(), b"abc\0\0\0\0\0"].concat();
+        let mut all = [one(1), one(NODE), one(0)].concat();
+        written.correct(op::READDIRPLUS, &mut all);
+        let size = |at: usize| take::<EntryOut>(&all[at * 160..]).expect("an entry").0.attr.size;
+        assert_eq!([size(0), size(1), size(2)], [0, 5, 0]);
+        let mut one = entry(NODE).as_bytes().to_vec();
+        written.correct(op::LOOKUP, &mut one);
+        assert_eq!(take::<EntryOut>(&one).expect("an entry").0.attr.size, 5);
     }
 
     #[test]

@@ -35,14 +35,14 @@ impl Call<'_> {
             (intent::EACH, _) => self.send_each(directory),
             (intent::READ, Some(end)) => {
                 self.note(&end, None, Use::Read);
-                self.send_open(&end);
+                self.send_open(&end, false);
             }
             (intent::LIST, Some(end)) => {
                 self.note(&end, None, Use::List);
                 self.send_listing(&end);
             }
             (intent::EXECUTE, Some(end)) => {
-                self.send_open(&end);
+                self.send_open(&end, true);
                 self.executes(&end);
             }
             _ => {}
@@ -68,7 +68,7 @@ impl Call<'_> {
         for (path, what) in steps {
             let found = self.walk(&path, &mut walked);
             match (found, what) {
-                (Some(found), Use::Read) if bytes < TRAIL_MOST => bytes += self.send_open(&found),
+                (Some(found), Use::Read) if bytes < TRAIL_MOST => bytes += self.send_open(&found, false),
                 (Some(found), Use::List) => self.send_listing(&found),
                 _ => {}
             }
@@ -151,7 +151,7 @@ impl Call<'_> {
     }
 
     /// Sends the right to open a file for reading, unless the node has it. Returns how many bytes of its content go with that.
-    pub(crate) fn send_open(&mut self, inode: &Arc<Inode>) -> usize {
+    pub(crate) fn send_open(&mut self, inode: &Arc<Inode>, executes: bool) -> usize {
         if !inode.is_file() || inode.closed || inode.unkept || !self.is_known(inode) {
             return 0;
         }
@@ -173,7 +173,7 @@ impl Call<'_> {
         self.acting.become_root();
         let Ok(file) = file else { return 0 };
         let Some(had) = self.coherence.keeps(inode, self.session.who) else { return 0 };
-        let company = self.company(inode, (!had).then_some(&file), false);
+        let company = self.company(inode, (!had).then_some(&file), executes);
         let mut state = lock(&inode.state);
         match company {
             Some(company) if state.changes == changes => {
