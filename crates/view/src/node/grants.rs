@@ -165,8 +165,8 @@ impl Grants {
     }
 
     /// Will a program that looks up this name in a directory ask for each, since it has read it?
-    pub(super) fn asks_for_each(&mut self, directory: u64) -> bool {
-        self.listings.was_read(directory)
+    pub(super) fn asks_for_each(&mut self, directory: u64, name: &[u8]) -> bool {
+        self.listings.leads_to_each(directory, name)
     }
 
     /// Unused entries, by the files that the front end is to be told are forgotten.

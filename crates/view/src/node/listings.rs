@@ -8,6 +8,8 @@ use zerocopy::IntoBytes;
 
 /// Bytes of all at most.
 const MOST: usize = 16 * 1024 * 1024;
+/// Whoever looks up the first name of a directory that was read, or so many others, is believed to want all.
+const SOME: u32 = 8;
 
 #[derive(Debug)]
 struct Listing {
@@ -16,6 +18,8 @@ struct Listing {
     places: HashMap<u64, usize>,
     /// A program has read it, and nobody has asked for all its names since.
     read: bool,
+    /// So many of its names have been asked for then.
+    asked: u32,
 }
 
 #[derive(Debug, Default)]
@@ -30,6 +34,20 @@ fn one(bytes: &[u8], at: usize) -> Option<(DirentHead, Range<usize>, usize)> {
     let start = at + size_of::<DirentHead>();
     let end = start.checked_add(head.length as usize).filter(|end| *end <= bytes.len())?;
     Some((head, start..end, end.next_multiple_of(8)))
+}
+
+impl Listing {
+    /// The first name that is neither the directory nor the one above it.
+    fn first(&self) -> Option<&[u8]> {
+        let mut at = 0;
+        while let Some((_, name, next)) = one(&self.bytes, at) {
+            if !matches!(&self.bytes[name.clone()], b"." | b"..") {
+                return Some(&self.bytes[name]);
+            }
+            at = next;
+        }
+        None
+    }
 }
 
 impl Listings {
@@ -47,7 +65,7 @@ impl Listings {
             at = next;
         }
         self.bytes += bytes.len();
-        self.directories.insert(directory, Listing { bytes, places, read: false });
+        self.directories.insert(directory, Listing { bytes, places, read: false, asked: 0 });
     }
 
     /// The answer to READDIR, or to READDIRPLUS if `whole`: with what the names lead to, as far as that is known. None: the front end is to be asked.
@@ -79,9 +97,15 @@ impl Listings {
         Some(data)
     }
 
-    /// Has a program read this directory, so that it may ask for each of its names? True once.
-    pub(super) fn was_read(&mut self, directory: u64) -> bool {
-        self.directories.get_mut(&directory).is_some_and(|listing| std::mem::take(&mut listing.read))
+    /// Will a program that looks up this name of a directory ask for each, since it has read the directory? True once.
+    pub(super) fn leads_to_each(&mut self, directory: u64, name: &[u8]) -> bool {
+        let Some(listing) = self.directories.get_mut(&directory).filter(|listing| listing.read) else { return false };
+        listing.asked += 1;
+        let each = listing.asked >= SOME || listing.first() == Some(name);
+        if each {
+            (listing.read, listing.asked) = (false, 0);
+        }
+        each
     }
 
     pub(super) fn forget(&mut self, directory: u64) {
@@ -117,9 +141,12 @@ mod tests {
         assert_eq!(read(&mut listings, 0, 4096, &mut names), None);
         let all = listed(&[("a", 40), ("name", 90), ("c", 17)]);
         listings.keep(7, all.clone());
-        assert!(!listings.was_read(7));
+        assert!(!listings.leads_to_each(7, b"a"));
         assert_eq!(read(&mut listings, 0, 4096, &mut names).as_ref(), Some(&all));
-        assert!(listings.was_read(7) && !listings.was_read(7), "once");
+        assert!(!listings.leads_to_each(7, b"c") && listings.leads_to_each(7, b"a"), "the first of all");
+        assert!(!listings.leads_to_each(7, b"a"), "once");
+        read(&mut listings, 0, 4096, &mut names);
+        assert_eq!((0..SOME).filter(|_| listings.leads_to_each(7, b"c")).count(), 1, "others");
         assert_eq!(read(&mut listings, 0, 40, &mut names).as_deref(), Some(&all[..32]));
         assert_eq!(read(&mut listings, 40, 64, &mut names).as_deref(), Some(&all[32..96]));
         assert_eq!(read(&mut listings, 17, 64, &mut names).as_deref(), Some(&[][..]), "the end");

@@ -388,7 +388,7 @@ impl Node {
                 let hint = match (opcode, name(body)) {
                     (op::LOOKUP, Ok((name, _))) => {
                         self.readahead.raise(&self.proc, header.pid);
-                        let each = lock(&self.grants).asks_for_each(header.node);
+                        let each = lock(&self.grants).asks_for_each(header.node, name);
                         if each {
                             Hint::EACH
                         } else {

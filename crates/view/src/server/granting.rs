@@ -19,7 +19,7 @@ use zerocopy::IntoBytes;
 
 /// Bytes of contents that go with one trail.
 const TRAIL_MOST: usize = 8 << 20;
-/// Bytes of the names of a directory that are sent, at most.
+/// Bytes of the names of a directory that are sent, at most; and so many, since what each leads to may be asked for then.
 const NAMES_MOST: usize = 256 * 1024;
 const ROOM: usize = 32 * 1024;
 /// Of a directory that was listed so many names are looked up ahead.
@@ -228,7 +228,7 @@ impl Call<'_> {
         let file = self.coherence.inodes.open(directory, OFlags::RDONLY | OFlags::DIRECTORY).ok()?;
         let mut buffer = vec![MaybeUninit::uninit(); ROOM];
         let mut names = RawDir::new(&file, &mut buffer[..]);
-        let mut all = Vec::new();
+        let (mut all, mut count) = (Vec::new(), 0);
         while let Some(one) = names.next() {
             let one = one.map_err(errno).ok()?;
             let name = one.file_name().to_bytes();
@@ -237,7 +237,8 @@ impl Call<'_> {
             all.extend(head.as_bytes());
             all.extend(name);
             all.resize(all.len().next_multiple_of(8), 0);
-            if all.len() > NAMES_MOST {
+            count += 1;
+            if all.len() > NAMES_MOST || count > EACH_MOST {
                 return None;
             }
         }
