@@ -187,10 +187,7 @@ fn cold(place: &mut Place, name: &str, bar: Bar) -> Result<bool> {
 
 fn small_files(place: &mut Place) -> Result<bool> {
     // Nothing is removed: ext4 passes over what was removed a moment ago, one by one, which takes longer than all else.
-    let fresh = (
-        "mkdir -p old; mv r old/$(date +%N) 2>/dev/null; mkdir r;",
-        "mkdir -p old; mv l old/$(date +%N) 2>/dev/null; mkdir l;",
-    );
+    let fresh = ("mkdir -p old r; mv r old/$(date +%N); mkdir r;", "mkdir -p old l; mv l old/$(date +%N); mkdir l;");
     pairs(place, "10,000 small files written and closed", ("make r 10000", "make l 10000"), fresh, 2.0)
 }
 
