@@ -80,6 +80,7 @@ mod uncarried;
 mod users;
 mod users_allowed;
 mod view;
+mod view_ahead;
 mod view_caches;
 mod view_mounts;
 mod view_spaces;
@@ -175,6 +176,7 @@ const OTHERS: &[&[Scene]] = &[
     spread::SCENES,
     launchers::SCENES,
     view::SCENES,
+    view_ahead::SCENES,
     view_caches::SCENES,
     view_mounts::SCENES,
     view_store::SCENES,

@@ -21,6 +21,13 @@ pub fn take(file: BorrowedFd<'_>) -> bool {
     unsafe { libc::fcntl(fd, F_SETSIG, signal()) == 0 && libc::fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK) == 0 }
 }
 
+/// The same on what is open for writing: whoever opens the file for anything waits. False: somebody else has it open.
+pub fn take_alone(file: BorrowedFd<'_>) -> bool {
+    let fd = file.as_raw_fd();
+    // SAFETY: numbers; they are of this open file.
+    unsafe { libc::fcntl(fd, F_SETSIG, signal()) == 0 && libc::fcntl(fd, libc::F_SETLEASE, libc::F_WRLCK) == 0 }
+}
+
 /// Lets go of it: who waits goes on.
 pub fn let_go(file: BorrowedFd<'_>) {
     // SAFETY: numbers.
@@ -31,6 +38,12 @@ pub fn let_go(file: BorrowedFd<'_>) {
 pub fn is_broken(file: BorrowedFd<'_>) -> bool {
     // SAFETY: takes no argument.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) != libc::F_RDLCK }
+}
+
+/// The same of a lease of [`take_alone`].
+pub fn is_broken_alone(file: BorrowedFd<'_>) -> bool {
+    // SAFETY: takes no argument.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) != libc::F_WRLCK }
 }
 
 /// Tells which leases are to be let go.
@@ -104,8 +117,15 @@ mod tests {
             let_go(file.as_fd());
             assert!(writer.join().expect("it ends"));
             let writes = File::options().write(true).open(&path).expect("there");
-            assert!(!take(file.as_fd()));
-            drop(writes);
+            assert!(!take(file.as_fd()) && !take_alone(writes.as_fd()), "another one has it open");
+            drop(file);
+            assert!(take_alone(writes.as_fd()) && !is_broken_alone(writes.as_fd()));
+            let other = path.clone();
+            let reader = std::thread::spawn(move || File::open(other).is_ok());
+            assert_eq!(breaks.next(), Ok(Break::Of(writes.as_raw_fd())));
+            assert!(is_broken_alone(writes.as_fd()) && !reader.is_finished());
+            let_go(writes.as_fd());
+            assert!(reader.join().expect("it ends"));
             std::fs::remove_file(&path).expect("there");
         });
     }

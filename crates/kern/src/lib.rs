@@ -45,6 +45,7 @@ pub mod pool;
 pub mod proc;
 pub mod ptrace;
 pub mod pty;
+pub mod quota;
 pub mod ran;
 pub mod regain;
 pub mod relay;

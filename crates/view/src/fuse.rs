@@ -110,6 +110,7 @@ pub(crate) mod opened {
     pub(crate) const DIRECT_IO: u32 = 1;
     pub(crate) const KEEP_CACHE: u32 = 1 << 1;
     pub(crate) const CACHE_DIR: u32 = 1 << 3;
+    pub(crate) const NOFLUSH: u32 = 1 << 5;
     pub(crate) const PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
 }
 

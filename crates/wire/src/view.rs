@@ -19,6 +19,9 @@ pub const KEPT: std::ops::RangeInclusive<u64> = 256 * 1024 + 1..=1 << 30;
 /// In the place of an operation of FUSE, about a file that the node may keep: what its content is known by.
 pub const SUMS: u32 = 0x1_0000;
 
+/// In the place of a notice of FUSE, about a file (8 bytes, its number): the node writes what it keeps of it before it notes that.
+pub const WRITE_BACK: i32 = 1000;
+
 /// For words that are left out of a message.
 fn is_not(word: &bool) -> bool {
     !word
@@ -31,6 +34,23 @@ fn is_no_port(port: &u16) -> bool {
 /// The same of a number.
 fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+/// The same of an intent.
+fn is_nothing(intent: &u8) -> bool {
+    *intent == 0
+}
+
+/// What a process is going to do with a file that is looked up for it, as far as its system call says.
+pub mod intent {
+    /// Open it for reading.
+    pub const READ: u8 = 1;
+    /// Open it as a directory.
+    pub const LIST: u8 = 2;
+    /// Execute it.
+    pub const EXECUTE: u8 = 3;
+    /// Look up all names of the directory, which it has listed.
+    pub const EACH: u8 = 4;
 }
 
 /// From a node.
@@ -51,6 +71,10 @@ pub enum ToServer {
         #[n(4)]
         #[cbor(default, skip_if = "is_no_port")]
         port: u16,
+        /// The node takes [`ToNode::Granted`] and [`ToNode::Listing`], and writes behind.
+        #[n(5)]
+        #[cbor(default, skip_if = "is_not")]
+        takes_grants: bool,
     },
     /// A request as the kernel wrote it. `number` is this session's, each one higher than the last; said again after a new connection, a request is done once.
     #[n(1)]
@@ -76,6 +100,10 @@ pub enum ToServer {
         /// Of LOOKUP, if that is known: what the process will ask for behind this name, as a path.
         #[n(5)]
         path: Option<ByteVec>,
+        /// Of LOOKUP: what the process is going to do with the file at the end of that path ([`intent`]).
+        #[n(7)]
+        #[cbor(default, skip_if = "is_nothing")]
+        intent: u8,
     },
     /// The kernel has been told this notice, and these others.
     #[n(2)]
@@ -133,6 +161,9 @@ pub enum ToNode {
         /// With `keeps`, of OPEN if that is known or needed soon, and of [`SUMS`]: what the file is known by on disks of nodes.
         #[n(9)]
         stored: Option<Stored>,
+        /// Of CREATE: nobody else has the file open, and who opens it waits until the node has written what it keeps of it ([`WRITE_BACK`]). So much is sure to have room.
+        #[n(10)]
+        behind: Option<u64>,
     },
     /// To be told the kernel (`enum fuse_notify_code`), and then to be noted, if it has a number other than 0.
     #[n(3)]
@@ -156,6 +187,31 @@ pub enum ToNode {
         /// As [`ToNode::Answer`] has it.
         #[n(3)]
         plain: Vec<u64>,
+    },
+    /// The right to open a file for reading, without being asked for: as an answer to OPEN that the node may keep, with the same company. `fresh`: the kernel is to drop
+    /// pages of the file at the next OPEN.
+    #[n(5)]
+    Granted {
+        #[n(0)]
+        node: u64,
+        #[n(1)]
+        fresh: bool,
+        #[n(2)]
+        attributes: ByteVec,
+        #[n(3)]
+        content: Option<ByteVec>,
+        #[n(4)]
+        stored: Option<Stored>,
+    },
+    /// The same of a directory, with all that can be read of it (each name as struct fuse_dirent has it). A notice about any of its names makes it void.
+    #[n(6)]
+    Listing {
+        #[n(0)]
+        node: u64,
+        #[n(1)]
+        fresh: bool,
+        #[n(2)]
+        names: ByteVec,
     },
 }
 

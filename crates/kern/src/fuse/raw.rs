@@ -118,8 +118,13 @@ impl Header {
 
     /// The same about a file.
     pub fn about(node: u64, opcode: u32, body: &[u8]) -> Vec<u8> {
+        Header::by((0, 0), node, opcode, body)
+    }
+
+    /// The same by this user and group.
+    pub fn by((uid, gid): (u32, u32), node: u64, opcode: u32, body: &[u8]) -> Vec<u8> {
         let length = (size_of::<Header>() + body.len()) as u32;
-        let (unique, uid, gid, pid, extensions, padding) = (0, 0, 0, 0, 0, 0);
+        let (unique, pid, extensions, padding) = (0, 0, 0, 0);
         let head = Header { length, opcode, unique, node, uid, gid, pid, extensions, padding };
         [head.as_bytes(), body].concat()
     }

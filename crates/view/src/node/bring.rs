@@ -4,6 +4,7 @@
 //! the front end, as if there were no disk.
 
 use super::objects::{Next, Wanted};
+use super::paths::Hint;
 use super::pending::Asked;
 use super::serve::Node;
 use super::threads::start;
@@ -145,7 +146,7 @@ impl Node {
             Next::Nothing => {}
             Next::Ask => {
                 let request = Header::about(node, SUMS, &[]);
-                self.ask(Asked { unique: 0, groups: Vec::new(), request, silent: false }, None);
+                self.ask(Asked { unique: 0, groups: Vec::new(), request, silent: false }, Hint::default());
             }
             Next::Have(wanted) => self.have(node, wanted),
         }
@@ -231,14 +232,14 @@ impl Node {
         for Waiting { node, read, asked, .. } in ready {
             let given = reach(object, &read) == Reach::There && self.give(asked.unique, node, object, &read);
             if !given {
-                self.ask(asked, None);
+                self.ask(asked, Hint::default());
             }
         }
     }
 
     /// Nothing about this file's content holds any more: who waits for it asks the front end.
     pub(super) fn call_off(&self, node: u64) {
-        self.bring.called_off(node).into_iter().for_each(|asked| self.ask(asked, None));
+        self.bring.called_off(node).into_iter().for_each(|asked| self.ask(asked, Hint::default()));
     }
 
     fn bring(&self, store: &Store, object: &Arc<Object>, (node, sources): (u64, Vec<SocketAddr>)) {
@@ -293,7 +294,7 @@ impl Node {
     fn ask_own(&self, request: Vec<u8>) -> Receiver<Came> {
         let (to, from) = channel();
         let asked = Asked { unique: 0, groups: Vec::new(), request, silent: false };
-        self.ask_noting(asked, None, |number| drop(lock(&self.bring.own).insert(number, to)));
+        self.ask_noting(asked, Hint::default(), |number| drop(lock(&self.bring.own).insert(number, to)));
         from
     }
 }

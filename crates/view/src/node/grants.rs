@@ -2,8 +2,10 @@
 
 use super::attributes::Attributes;
 use super::contents::Contents;
+use super::listings::Listings;
 use super::names::Names;
 use super::objects::Objects;
+use super::opens::Opens;
 use crate::fuse::{
     name, notice, op, opened, take, BatchForgetIn, EntryOut, FlushIn, ForgetOne, GetxattrIn, InvalInode, LockIn,
     OpenIn, OpenOut, ReleaseIn, LK_FLOCK,
@@ -13,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 use vocab::errno::{ENODATA, ENOTTY};
 use wire::view::Ahead;
-use zerocopy::IntoBytes;
+use zerocopy::{FromZeros, IntoBytes};
 
 /// Of open(2): the access mode, and what changes the file.
 const CHANGES: u32 = 0o3 | 0o1000;
@@ -30,14 +32,18 @@ const MOST_LACKS: usize = 64;
 pub(super) struct Grants {
     /// Files that may be opened for reading.
     open: HashSet<u64>,
+    /// Those of them that the kernel has not opened since, and of which it may have old pages.
+    fresh: HashSet<u64>,
     /// Names of extended attributes that a file has not, and until when that counts; `None`: until a notice comes.
     lacks: HashMap<u64, HashMap<Vec<u8>, Option<Instant>>>,
     /// Files without any, until then.
     plain: HashMap<u64, Instant>,
     attributes: Attributes,
     contents: Contents,
+    listings: Listings,
     pub(super) names: Names,
     pub(super) objects: Objects,
+    pub(super) opens: Opens,
     /// Files of which parts were locked, so that the front end must know when they are closed.
     locked: HashSet<u64>,
 }
@@ -70,12 +76,22 @@ impl Grants {
             op::OPEN => {
                 let (head, _): (OpenIn, _) = take(body).ok()?;
                 let may = head.flags & CHANGES == 0 && self.open.contains(&header.node);
-                let out = OpenOut { handle: 0, flags: opened::KEEP_CACHE, padding: 0 };
-                may.then(|| (0, out.as_bytes().to_vec()))
+                may.then(|| {
+                    let mut out = self.opened(header.node, 0);
+                    // Where there are locks of fcntl(2) each close counts.
+                    if !self.locked.contains(&header.node) {
+                        (out.handle, out.flags) = (self.opens.open(), out.flags | opened::NOFLUSH);
+                    }
+                    (0, out.as_bytes().to_vec())
+                })
             }
             op::OPENDIR => {
-                let out = OpenOut { handle: 0, flags: opened::KEEP_CACHE | opened::CACHE_DIR, padding: 0 };
-                self.open.contains(&header.node).then(|| (0, out.as_bytes().to_vec()))
+                let may = self.open.contains(&header.node);
+                may.then(|| (0, self.opened(header.node, opened::CACHE_DIR).as_bytes().to_vec()))
+            }
+            op::READDIR | op::READDIRPLUS => {
+                let whole = header.opcode == op::READDIRPLUS;
+                self.listings.answer(header.node, body, whole, &mut self.names).map(|names| (0, names))
             }
             op::LOOKUP => {
                 let (name, _) = name(body).ok()?;
@@ -123,6 +139,48 @@ impl Grants {
                 None
             }
             _ => None,
+        }
+    }
+
+    fn opened(&mut self, node: u64, flags: u32) -> OpenOut {
+        let keep = if self.fresh.remove(&node) { 0 } else { opened::KEEP_CACHE };
+        OpenOut { handle: 0, flags: flags | keep, padding: 0 }
+    }
+
+    /// The front end gives the right to open a file, unasked.
+    pub(super) fn granted(&mut self, node: u64, fresh: bool, kept: Kept) {
+        if fresh {
+            self.fresh.insert(node);
+        }
+        self.keep(&Header { opcode: op::OPEN, node, ..Header::new_zeroed() }, &[], kept);
+    }
+
+    /// The same of a directory, with its names.
+    pub(super) fn listed(&mut self, node: u64, fresh: bool, names: Vec<u8>) {
+        if fresh {
+            self.fresh.insert(node);
+        }
+        self.open.insert(node);
+        self.listings.keep(node, names);
+    }
+
+    /// Will a program that looks up this name in a directory ask for each, since it has read it?
+    pub(super) fn asks_for_each(&mut self, directory: u64, name: &[u8]) -> bool {
+        self.listings.leads_to_each(directory, name)
+    }
+
+    /// Unused entries, by the files that the front end is to be told are forgotten.
+    pub(super) fn unused(&mut self) -> Vec<u64> {
+        let unused = self.names.forgotten();
+        for node in &unused {
+            self.contents.forget(*node);
+        }
+        unused
+    }
+
+    fn outdate_listings(&mut self) {
+        for directory in self.names.changes() {
+            self.listings.forget(directory);
         }
     }
 
@@ -178,7 +236,8 @@ impl Grants {
     /// The front end has told something.
     pub(super) fn told(&mut self, code: i32, body: &[u8]) {
         if code != notice::INVAL_INODE {
-            return self.names.told(body);
+            self.names.told(body);
+            return self.outdate_listings();
         }
         let Ok((told, _)) = take::<InvalInode>(body) else { return };
         self.lacks.remove(&told.node);
@@ -188,6 +247,8 @@ impl Grants {
         // Of the content too, not of the attributes alone.
         if told.offset >= 0 {
             self.open.remove(&told.node);
+            self.fresh.remove(&told.node);
+            self.listings.forget(told.node);
             self.contents.forget(told.node);
             self.objects.forget(told.node);
         }
@@ -222,11 +283,14 @@ impl Grants {
         }
         self.attributes.passed(header);
         self.names.passed(header, body);
+        self.outdate_listings();
     }
 
     /// The kernel knows nothing of it any more.
     pub(super) fn forget(&mut self, node: u64) {
         self.open.remove(&node);
+        self.fresh.remove(&node);
+        self.listings.forget(node);
         self.lacks.remove(&node);
         self.plain.remove(&node);
         self.attributes.forget(node);
@@ -240,7 +304,6 @@ impl Grants {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zerocopy::FromZeros;
 
     fn header(opcode: u32, node: u64) -> Header {
         Header { opcode, node, ..Header::new_zeroed() }

@@ -4,18 +4,23 @@
 
 mod asked;
 mod attributes;
+mod begin;
+mod behind;
 mod bring;
 mod contents;
 mod grants;
 mod groups;
+mod listings;
 mod mount;
 mod names;
 mod objects;
+mod opens;
 mod paths;
 mod pending;
 mod readahead;
 mod serve;
 mod threads;
+mod written;
 
 pub use asked::{ask, told, Asked, Told};
 pub use mount::{build, MOUNTED, NAMESPACE};

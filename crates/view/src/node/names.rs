@@ -1,7 +1,7 @@
 //! Names that the front end has sent without being asked: what they lead to, and of which directories all names are known, so that the others lead nowhere.
 
 use crate::fuse::{
-    name, op, take, text, CreateIn, EntryOut, InvalEntry, LinkIn, MkdirIn, MknodIn, Rename2In, RenameIn,
+    name, op, take, text, CopyIn, CreateIn, EntryOut, InvalEntry, LinkIn, MkdirIn, MknodIn, OpenIn, Rename2In, RenameIn,
 };
 use kern::fuse::raw::Header;
 use std::collections::{HashMap, HashSet};
@@ -14,11 +14,15 @@ const MOST_WHOLE: usize = 1_000_000;
 /// Attributes that count for a second did so when they were sent.
 const FRESH: Duration = Duration::from_millis(500);
 const LONG: u64 = 1;
+/// Of open(2): O_ACCMODE and O_TRUNC.
+const WRITES: u32 = 0o3 | 0o1000;
 
 #[derive(Debug)]
 struct Entry {
     out: EntryOut,
     at: Instant,
+    /// As [`Names`] has it.
+    links: u64,
 }
 
 #[derive(Debug, Default)]
@@ -35,8 +39,12 @@ pub(super) struct Names {
     /// Where there is an entry of a file.
     places: HashMap<u64, (u64, Vec<u8>)>,
     whole: usize,
+    /// How often this node has given or taken away names of files, which changes attributes by other names too.
+    links: u64,
     /// Files that the front end is to be told are forgotten, each by one lookup.
     forgotten: Vec<u64>,
+    /// Directories in which names have changed.
+    changed: Vec<u64>,
 }
 
 impl Names {
@@ -62,26 +70,39 @@ impl Names {
                 continue;
             }
             self.places.insert(out.node, (directory, name.clone()));
-            here.entries.insert(name, Entry { out, at: Instant::now() });
+            here.entries.insert(name, Entry { out, at: Instant::now(), links: self.links });
         }
     }
 
     /// The answer to LOOKUP.
     pub(super) fn answer(&mut self, directory: u64, name: &[u8]) -> Option<Vec<u8>> {
-        let here = self.directories.get_mut(&directory)?;
-        if let Some(Entry { mut out, at }) = here.entries.remove(name) {
-            self.places.remove(&out.node);
-            if out.attr_valid <= LONG && at.elapsed() > FRESH {
-                out.attr_valid = 0;
-            }
+        if let Some(out) = self.give(directory, name) {
             return Some(out.as_bytes().to_vec());
         }
+        let here = self.directories.get(&directory)?;
         let is_nothing = here.whole.as_ref().is_some_and(|names| !names.contains(name));
         is_nothing.then(|| EntryOut { entry_valid: 86_400, ..EntryOut::default() }.as_bytes().to_vec())
     }
 
+    /// The entry of this name, for the kernel.
+    pub(super) fn give(&mut self, directory: u64, name: &[u8]) -> Option<EntryOut> {
+        let Entry { mut out, at, links } = self.directories.get_mut(&directory)?.entries.remove(name)?;
+        self.places.remove(&out.node);
+        let has_others = out.attr.nlink > 1 && links != self.links;
+        if (out.attr_valid, out.nsec[1]) == (0, 0) || has_others {
+            // The kernel would believe its size for a moment.
+            self.forgotten.push(out.node);
+            return None;
+        }
+        if out.attr_valid <= LONG && at.elapsed() > FRESH {
+            out.attr_valid = 0;
+        }
+        Some(out)
+    }
+
     /// A name leads to something else, or is about to by this node.
     fn changed(&mut self, directory: u64, name: &[u8]) {
+        self.changed.push(directory);
         let Some(here) = self.directories.get_mut(&directory) else { return };
         if let Some(entry) = here.entries.remove(name) {
             self.places.remove(&entry.out.node);
@@ -113,6 +134,7 @@ impl Names {
     /// A request of this node's kernel that changes names has been passed on, or its answer has come.
     pub(super) fn passed(&mut self, header: &Header, body: &[u8]) {
         let directory = header.node;
+        self.touched(header, body);
         let one = match header.opcode {
             op::UNLINK | op::RMDIR | op::SYMLINK => name(body).ok(),
             op::CREATE => take::<CreateIn>(body).and_then(|(_, rest)| name(rest)).ok(),
@@ -126,6 +148,23 @@ impl Names {
         if let Some((name, _)) = one {
             self.changed(directory, name);
         }
+    }
+
+    /// The same of one that changes attributes: of its own changes a node is not told.
+    fn touched(&mut self, header: &Header, body: &[u8]) {
+        let (by_link, also) = match header.opcode {
+            op::SETATTR | op::WRITE | op::FALLOCATE | op::SETXATTR | op::REMOVEXATTR => (false, None),
+            op::CREATE | op::MKNOD | op::MKDIR | op::SYMLINK => (false, None),
+            op::OPEN if take::<OpenIn>(body).is_ok_and(|(open, _)| open.flags & WRITES != 0) => (false, None),
+            op::UNLINK | op::RMDIR => (true, None),
+            op::RENAME | op::RENAME2 => (true, take::<RenameIn>(body).ok().map(|(head, _)| head.directory)),
+            op::LINK => (true, take::<LinkIn>(body).ok().map(|(head, _)| head.node)),
+            op::COPY_FILE_RANGE => (false, take::<CopyIn>(body).ok().map(|(head, _)| head.to_node)),
+            _ => return,
+        };
+        self.links += u64::from(by_link);
+        self.outdated(header.node);
+        also.into_iter().for_each(|node| self.outdated(node));
     }
 
     fn renamed<'a>(&mut self, to: u64, names: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
@@ -149,6 +188,11 @@ impl Names {
     fn clear(&mut self) {
         let all: Vec<u64> = self.directories.keys().copied().collect();
         all.into_iter().for_each(|directory| self.forget(directory));
+    }
+
+    /// Directories in which names have changed since the last call.
+    pub(super) fn changes(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.changed)
     }
 
     /// The news for the front end.
@@ -215,11 +259,38 @@ mod tests {
     }
 
     #[test]
+    fn attributes_that_this_node_changes_are_not_given() {
+        let header = |opcode, node| Header { opcode, node, ..Header::new_zeroed() };
+        let link = LinkIn { node: 7 };
+        let writes = OpenIn { flags: 1, open_flags: 0 };
+        for (passed, body, given) in [
+            (header(op::SETATTR, 7), &[][..], false),
+            (header(op::WRITE, 7), &[], false),
+            (header(op::OPEN, 7), writes.as_bytes(), false),
+            (header(op::OPEN, 7), OpenIn::default().as_bytes(), true),
+            (header(op::LINK, 9), link.as_bytes(), false),
+            (header(op::WRITE, 8), &[], true),
+        ] {
+            let mut names = Names::default();
+            names.come(1, false, vec![(b"a".to_vec(), leads(7))]);
+            names.passed(&passed, body);
+            assert_eq!(names.answer(1, b"a").is_some(), given, "{passed:?}");
+        }
+        for (nlink, given) in [(1, true), (2, false)] {
+            let mut names = Names::default();
+            let attr = crate::fuse::Attr { nlink, ..crate::fuse::Attr::default() };
+            let entry = EntryOut { node: 7, attr_valid: 9, entry_valid: 9, attr, ..EntryOut::default() };
+            names.come(1, false, vec![(b"a".to_vec(), entry.as_bytes().to_vec())]);
+            names.passed(&header(op::UNLINK, 2), b"other\0");
+            assert_eq!(names.answer(1, b"a").is_some(), given, "another name of it may have gone");
+        }
+    }
+
+    #[test]
     fn attributes_that_have_changed_are_not_given() {
         let mut names = Names::default();
         names.come(1, false, vec![(b"a".to_vec(), leads(7))]);
         names.outdated(7);
-        let given = names.answer(1, b"a").expect("the name");
-        assert_eq!(EntryOut::read_from_prefix(&given).expect("an entry").0.attr_valid, 0);
+        assert_eq!((names.answer(1, b"a"), names.forgotten()), (None, vec![7]));
     }
 }

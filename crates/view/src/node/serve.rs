@@ -1,19 +1,24 @@
 //! Passes requests of this machine's kernel on to the front end, and answers and notices back.
 
+use super::begin;
+use super::behind::{self, Behind};
 use super::bring::Bring;
 use super::grants::{self, Grants, Kept};
 use super::groups::Groups;
+use super::opens;
+use super::paths::{self, Hint};
 use super::pending::{Asked, Pending};
 use super::readahead::Readahead;
 use super::threads::start;
-use super::{paths, Config, Disk};
-use crate::fuse::{name, notice, op, take, AttrOut, BatchForgetIn, ForgetOne, InitIn, InitOut};
+use super::{Config, Disk};
+use crate::fuse::{name, notice, op, take, AttrOut, BatchForgetIn, ForgetOne};
 use crate::line::{lock, Line};
 use kern::clock::monotonic_us;
 use kern::fuse::raw::{self, Connection, Header};
 use kern::sock;
 use link::preamble::Preamble;
 use link::Secure;
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +29,7 @@ use store::Store;
 use tracing::{info, warn};
 use vocab::errno::{EAGAIN, EINTR};
 use vocab::{Fault, NodeId, Result};
-use wire::view::{Stored, ToNode, ToServer, MOST, SESSION, SUMS, VERSION};
+use wire::view::{Stored, ToNode, ToServer, MOST, SESSION, SUMS, VERSION, WRITE_BACK};
 use zerocopy::IntoBytes;
 
 /// Threads that take requests from the kernel.
@@ -38,29 +43,6 @@ const NOTED_MOST: usize = 64;
 /// Files in one request to forget them.
 const FORGET_MOST: usize = 4096;
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// What of the protocol is wanted (linux/fuse.h, `FUSE_…`): ASYNC_READ, POSIX_LOCKS, ATOMIC_O_TRUNC, BIG_WRITES, DONT_MASK, FLOCK_LOCKS, DO_READDIRPLUS, READDIRPLUS_AUTO,
-/// ASYNC_DIO, PARALLEL_DIROPS, POSIX_ACL, ABORT_ERROR, MAX_PAGES, CACHE_SYMLINKS, EXPLICIT_INVAL_DATA, HANDLE_KILLPRIV_V2, SETXATTR_EXT, INIT_EXT.
-const FLAGS: u32 = 1
-    | 1 << 1
-    | 1 << 3
-    | 1 << 5
-    | 1 << 6
-    | 1 << 10
-    | 1 << 13
-    | 1 << 14
-    | 1 << 15
-    | 1 << 18
-    | 1 << 20
-    | 1 << 21
-    | 1 << 22
-    | 1 << 23
-    | 1 << 25
-    | 1 << 28
-    | 1 << 29
-    | 1 << 30;
-/// DIRECT_IO_ALLOW_MMAP.
-const MORE_FLAGS: u32 = 1 << 4;
 
 /// Operations that go by a name or a path, and so by the groups of who asks.
 const BY_GROUPS: [u32; 21] = [
@@ -99,6 +81,7 @@ pub(super) struct Node {
     /// Requests that were answered here.
     pub(super) own: AtomicU64,
     pub(super) bring: Bring,
+    pub(super) behind: Behind,
 }
 
 /// A notice for the kernel.
@@ -120,6 +103,7 @@ pub(super) fn serve(
     ready: OwnedFd,
 ) -> Result<()> {
     let own_proc = proc.try_clone().map_err(|e| Fault::io(&e, "share /proc"))?;
+    let (behind, watched) = Behind::new();
     let served = Arc::new(Node {
         fuse,
         proc: own_proc,
@@ -130,7 +114,9 @@ pub(super) fn serve(
         readahead: Readahead::default(),
         own: AtomicU64::new(0),
         bring: Bring::new(config.key, config.store.as_ref().and_then(open)),
+        behind,
     });
+    behind::watch(&served, watched)?;
     for _ in 0..READERS {
         let served = served.clone();
         // The mount has gone: so has all that needs this process.
@@ -190,7 +176,14 @@ fn dial(
     sock::tcp_tune(fd.as_fd(), (config.patience.as_millis() as u32).max(1000))?;
     Preamble::View.send(fd.as_fd())?;
     let line = Line::begin(Secure::control_dialler(fd, &config.key)?, until)?;
-    line.send(&ToServer::Hello { version: VERSION, session: session.to_vec().into(), node, resumes, port })?;
+    line.send(&ToServer::Hello {
+        version: VERSION,
+        session: session.to_vec().into(),
+        node,
+        resumes,
+        port,
+        takes_grants: true,
+    })?;
     match line.receive()? {
         ToNode::Welcome(_) => Ok(line),
         // The front end has given up what was there before.
@@ -211,21 +204,42 @@ impl Node {
         let again = asked.into_iter().try_for_each(|(number, asked)| {
             let Asked { groups, request, silent, .. } = asked;
             let (done, request) = (Vec::new(), request.into());
-            line.send(&ToServer::Ask { number, groups, request, done, own: 0, path: None, silent })
+            line.send(&ToServer::Ask { number, groups, request, done, own: 0, path: None, silent, intent: 0 })
         });
         let fault = again.err().unwrap_or_else(|| loop {
             match line.receive() {
-                Ok(ToNode::Answer { number, errno, data, keeps, long, attributes, content, silent, plain, stored }) => {
+                Ok(ToNode::Answer {
+                    number,
+                    errno,
+                    data,
+                    keeps,
+                    long,
+                    attributes,
+                    content,
+                    silent,
+                    plain,
+                    stored,
+                    behind,
+                }) => {
                     silent.into_iter().for_each(|number| drop(lock(&self.pending).answered(number)));
                     let (attributes, content) = (attributes.map(Into::into), content.map(Into::into));
                     let kept = Kept { data: &data, long, attributes, content };
-                    self.answer(number, errno, kept, keeps, (plain, stored));
+                    self.answer(number, errno, kept, keeps, (plain, stored, behind));
                 }
                 Ok(ToNode::Ahead { directory, whole, names, plain }) => {
                     lock(&self.grants).plain(plain);
                     lock(&self.grants).come(directory, whole, names);
                     self.forget();
                 }
+                Ok(ToNode::Granted { node, fresh, attributes, content, stored }) => {
+                    let attributes: Vec<u8> = attributes.into();
+                    let size = take::<AttrOut>(&attributes).ok().map(|(known, _)| known.attr.size);
+                    let (attributes, content) = (Some(attributes), content.map(Into::into));
+                    lock(&self.grants).granted(node, fresh, Kept { attributes, content, ..Kept::default() });
+                    self.opened(node, size, stored.as_ref());
+                }
+                Ok(ToNode::Listing { node, fresh, names }) => lock(&self.grants).listed(node, fresh, names.into()),
+                Ok(ToNode::Notice { number, code: WRITE_BACK, body }) => self.write_back(number, &body),
                 Ok(ToNode::Notice { number, code, body }) => {
                     lock(&self.grants).told(code, &body);
                     if let Some(node) = grants::calls_content_back(code, &body) {
@@ -251,13 +265,14 @@ impl Node {
         errno: i32,
         kept: Kept<'_>,
         keeps: bool,
-        (plain, stored): (Vec<u64>, Option<Stored>),
+        (plain, stored, behind): (Vec<u64>, Option<Stored>, Option<u64>),
     ) {
         let Some(asked) = lock(&self.pending).answered(number) else { return };
         let data = kept.data;
         let Ok((header, body)) = raw::split(&asked.request) else { return };
         match (header.opcode, stored) {
             (SUMS, stored) => return stored.iter().for_each(|stored| self.told_sums(header.node, stored)),
+            (op::WRITE, _) if asked.unique == 0 => return self.arrived(&header, body, errno, data),
             _ if asked.unique == 0 => return self.bring.came(number, (errno, data.to_vec())),
             (op::OPEN, stored) if keeps => {
                 let size = kept.attributes.as_ref().and_then(|known| take::<AttrOut>(known).ok());
@@ -273,7 +288,10 @@ impl Node {
                 grants.keep(&header, body, kept);
             }
         }
-        self.fuse.answer(asked.unique, errno, data);
+        if let (op::CREATE, Some(room), 0) = (header.opcode, behind, errno) {
+            self.may_keep(&header, data, room);
+        }
+        self.fuse.answer(asked.unique, errno, self.correct(header.opcode, data).as_deref().unwrap_or(data));
         if header.opcode == op::READ && errno == 0 {
             self.caught(header.node, body, data);
         }
@@ -281,13 +299,13 @@ impl Node {
 
     /// Tells the front end of what came without being asked for, and is of no use any more.
     fn forget(&self) {
-        let forgotten = lock(&self.grants).names.forgotten();
+        let forgotten = lock(&self.grants).unused();
         for some in forgotten.chunks(FORGET_MOST) {
             let head = BatchForgetIn { count: some.len() as u32, padding: 0 };
             let mut body = head.as_bytes().to_vec();
             some.iter().for_each(|node| body.extend(ForgetOne { node: *node, lookups: 1 }.as_bytes()));
             let request = Header::of(op::BATCH_FORGET, &body);
-            self.ask(Asked { unique: 0, groups: Vec::new(), request, silent: true }, None);
+            self.ask(Asked { unique: 0, groups: Vec::new(), request, silent: true }, Hint::default());
         }
     }
 
@@ -335,11 +353,17 @@ impl Node {
         }
     }
 
-    fn take(self: &Arc<Self>, header: &Header, body: &[u8], request: &[u8]) {
+    pub(super) fn take(self: &Arc<Self>, header: &Header, body: &[u8], request: &[u8]) {
+        let request = &*match opens::own(header, body) {
+            Some(handle) => self.by_own(header, handle, body, request),
+            None => Cow::Borrowed(request),
+        };
+        let Ok((_, body)) = raw::split(request) else { return };
         match header.opcode {
-            op::INIT => self.begin(header.unique, body),
+            op::INIT => begin::begin(&self.fuse, header.unique, body),
             op::DESTROY => {}
             op::INTERRUPT => self.interrupt(header.unique, body, request),
+            _ if self.take_written(header, body, request) => {}
             op::READ if self.read_kept(header, body, request) => {}
             opcode => {
                 {
@@ -361,16 +385,38 @@ impl Node {
                     // RELEASE is done in its turn, and cannot fail.
                     self.fuse.answer(header.unique, 0, &[]);
                 }
-                let path = match (opcode, name(body)) {
+                let hint = match (opcode, name(body)) {
                     (op::LOOKUP, Ok((name, _))) => {
                         self.readahead.raise(&self.proc, header.pid);
-                        paths::rest(&self.proc, header.pid, name)
+                        let each = lock(&self.grants).asks_for_each(header.node, name);
+                        if each {
+                            Hint::EACH
+                        } else {
+                            paths::hint(&self.proc, header.pid, name)
+                        }
                     }
-                    _ => None,
+                    _ => Hint::default(),
                 };
-                self.ask(Asked { unique: header.unique, groups, request: request.to_vec(), silent }, path);
+                self.ask(Asked { unique: header.unique, groups, request: request.to_vec(), silent }, hint);
             }
         }
+    }
+
+    /// The front end knows no open file of this process's own.
+    fn by_own<'a>(&self, header: &Header, handle: u64, body: &[u8], request: &'a [u8]) -> Cow<'a, [u8]> {
+        let unlocks = {
+            let opens = &mut lock(&self.grants).opens;
+            opens.locks(header, body);
+            if header.opcode == op::RELEASE {
+                opens.close(header, handle)
+            } else {
+                Vec::new()
+            }
+        };
+        for request in unlocks {
+            self.ask(Asked { unique: 0, groups: Vec::new(), request, silent: true }, Hint::default());
+        }
+        Cow::Owned(opens::without_own(request))
     }
 
     /// Says something that need not come.
@@ -379,12 +425,12 @@ impl Node {
         let _lost = line.map(|line| line.send(message));
     }
 
-    pub(super) fn ask(&self, asked: Asked, path: Option<Vec<u8>>) {
-        self.ask_noting(asked, path, |_| ());
+    pub(super) fn ask(&self, asked: Asked, hint: Hint) {
+        self.ask_noting(asked, hint, |_| ());
     }
 
     /// The same; `note` hears its number before there can be an answer.
-    pub(super) fn ask_noting(&self, asked: Asked, path: Option<Vec<u8>>, note: impl FnOnce(u64)) {
+    pub(super) fn ask_noting(&self, asked: Asked, hint: Hint, note: impl FnOnce(u64)) {
         let Asked { groups, request, silent, .. } = asked.clone();
         let (number, done) = {
             let mut pending = lock(&self.pending);
@@ -402,8 +448,9 @@ impl Node {
                 request: request.into(),
                 done,
                 own,
-                path: path.map(Into::into),
+                path: (!hint.path.is_empty()).then(|| hint.path.into()),
                 silent,
+                intent: hint.intent,
             });
         }
     }
@@ -411,9 +458,13 @@ impl Node {
     /// A signal has come for who waits for an answer.
     fn interrupt(&self, unique: u64, body: &[u8], request: &[u8]) {
         let Ok((of, _)) = take::<u64>(body) else { return };
+        if self.behind.holds(of) {
+            // Soon there is an answer, or no connection for long.
+            return;
+        }
         if let Some(asked) = self.bring.called_away(of) {
             // The front end answers it soon.
-            self.ask(asked, None);
+            self.ask(asked, Hint::default());
         }
         let reachable = lock(&self.line).is_some();
         let known = lock(&self.pending).number(of);
@@ -421,7 +472,10 @@ impl Node {
             // Another thread is about to pass it on: the kernel is to say it again.
             (None, _) => self.fuse.answer(unique, EAGAIN, &[]),
             (Some(_), true) => {
-                self.ask(Asked { unique, groups: Vec::new(), request: request.to_vec(), silent: true }, None);
+                self.ask(
+                    Asked { unique, groups: Vec::new(), request: request.to_vec(), silent: true },
+                    Hint::default(),
+                );
             }
             // Nobody knows when there will be an answer.
             (Some(number), false) => {
@@ -430,22 +484,5 @@ impl Node {
                 }
             }
         }
-    }
-
-    fn begin(&self, unique: u64, body: &[u8]) {
-        let Ok((given, _)) = take::<InitIn>(body) else { return };
-        let out = InitOut {
-            major: 7,
-            minor: given.minor.min(38),
-            max_readahead: MOST,
-            flags: FLAGS & given.flags,
-            background: [128, 96],
-            max_write: MOST,
-            time_gran: 1,
-            pages: [(MOST / 4096) as u16, 0],
-            flags2: MORE_FLAGS & given.flags2,
-            ..InitOut::default()
-        };
-        self.fuse.answer(unique, 0, out.as_bytes());
     }
 }

@@ -6,6 +6,7 @@ use super::calls::errno;
 use super::counts::add;
 use super::inodes::{Inode, Listing};
 use super::names::Entry;
+use super::trails::Use;
 use crate::fuse::ROOT;
 use crate::line::lock;
 use rustix::fs::{OFlags, RawDir};
@@ -44,34 +45,43 @@ impl Call<'_> {
     }
 
     /// Sends what the rest of the path leads to that begins with a name in a directory, which leads to `first`. Names are looked up as who asks would.
-    pub(crate) fn send_path(&mut self, directory: &Arc<Inode>, first: &Arc<Inode>, link: Option<&[u8]>) {
+    /// Returns the file at its end, if that is known.
+    pub(crate) fn send_path(
+        &mut self,
+        directory: &Arc<Inode>,
+        first: &Arc<Inode>,
+        link: Option<&[u8]>,
+    ) -> Option<Arc<Inode>> {
         let parts = |path: &[u8]| -> Vec<Vec<u8>> {
             let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
             parts.map(<[u8]>::to_vec).collect()
         };
-        if self.path.is_empty() {
-            return;
+        if self.hint.path.is_empty() && self.hint.intent == 0 {
+            return None;
         }
-        let mut rest: VecDeque<Vec<u8>> = parts(&self.path).into();
+        let mut rest: VecDeque<Vec<u8>> = parts(&self.hint.path).into();
         let (mut at, mut found, mut link) = (directory.clone(), first.clone(), link.map(<[u8]>::to_vec));
         for _ in 0..MOST_STEPS {
             if let Some(target) = link {
                 parts(&target).into_iter().rev().for_each(|part| rest.push_front(part));
                 if target.first() == Some(&b'/') {
-                    let Ok(root) = self.coherence.inodes.get(ROOT) else { return };
-                    at = root;
+                    at = self.coherence.inodes.get(ROOT).ok()?;
                 }
             } else {
                 at = found;
             }
-            let Some(name) = rest.pop_front().filter(|name| name != b"..") else { return };
-            let Some(next) = self.step(&at, &name) else { return };
-            found = next;
+            let Some(name) = rest.pop_front() else { return Some(at) };
+            if name == b".." {
+                return None;
+            }
+            self.note(&at, Some(&name), Use::Look);
+            found = self.step(&at, &name)?;
             link = self.target_of(&found);
         }
+        None
     }
 
-    fn step(&mut self, directory: &Arc<Inode>, name: &[u8]) -> Option<Arc<Inode>> {
+    pub(crate) fn step(&mut self, directory: &Arc<Inode>, name: &[u8]) -> Option<Arc<Inode>> {
         if directory.closed || !directory.is_directory() {
             return None;
         }
@@ -88,7 +98,7 @@ impl Call<'_> {
     }
 
     /// Sends names of a directory with what they lead to, as of so many changes. False: it has changed since, and nothing is sent.
-    fn send_ahead(
+    pub(crate) fn send_ahead(
         &self,
         directory: &Arc<Inode>,
         changes: u64,
@@ -121,7 +131,7 @@ impl Call<'_> {
                 state.listings.insert(self.session.who, Listing::Sent(0));
             }
             add(&self.session.counts.ahead, names.len());
-            self.session.say_ahead(&ToNode::Ahead { directory: directory.id, whole, names, plain });
+            self.session.say_soon(&ToNode::Ahead { directory: directory.id, whole, names, plain });
             return true;
         }
         drop((current, state));
@@ -146,7 +156,7 @@ impl Call<'_> {
     }
 
     /// All names; `None` if there are too many.
-    fn all_names(&self, directory: &Arc<Inode>) -> Option<Vec<Vec<u8>>> {
+    pub(crate) fn all_names(&self, directory: &Arc<Inode>) -> Option<Vec<Vec<u8>>> {
         let file = self.coherence.inodes.open(directory, OFlags::RDONLY | OFlags::DIRECTORY).ok()?;
         let mut buffer = vec![MaybeUninit::uninit(); ROOM];
         let mut names = RawDir::new(&file, &mut buffer[..]);

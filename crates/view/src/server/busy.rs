@@ -10,12 +10,19 @@ const MOST: usize = 512;
 /// So many wait for locks. Each has a thread too.
 const MOST_LOCKS: usize = 1024;
 
+/// Of LOOKUP: what will be asked for behind the name, or nothing, and what is going to be done with that ([`wire::view::intent`]).
+#[derive(Debug, Default)]
+pub(crate) struct Hint {
+    pub(crate) path: Vec<u8>,
+    pub(crate) intent: u8,
+}
+
 /// A request as it has come.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) number: u64,
     pub(crate) groups: Vec<u32>,
-    pub(crate) path: Vec<u8>,
+    pub(crate) hint: Hint,
     pub(crate) silent: bool,
     pub(crate) request: Vec<u8>,
     /// By which the node's kernel calls it off.
@@ -29,11 +36,11 @@ pub(crate) struct Busy {
     waiting: HashMap<u32, VecDeque<Request>>,
 }
 
-/// Does a request count? Not what only lets go of something, which others of the same user may wait for.
+/// Does a request count? Not what only lets go of something, or writes what a node has kept (it has no number of the kernel's): others of the same user may wait for that.
 pub(crate) fn counts(header: &Header) -> bool {
     let lets_go =
         [op::RELEASE, op::RELEASEDIR, op::FLUSH, op::SETLK, op::SETLKW, op::FORGET, op::BATCH_FORGET, op::INTERRUPT];
-    header.uid != 0 && !lets_go.contains(&header.opcode)
+    header.uid != 0 && header.unique != 0 && !lets_go.contains(&header.opcode)
 }
 
 impl Busy {
@@ -100,8 +107,8 @@ mod tests {
     use super::*;
 
     fn request(number: u64) -> Request {
-        let (groups, path, request) = (Vec::new(), Vec::new(), Vec::new());
-        Request { number, groups, path, silent: false, request, unique: number + 1000 }
+        let (groups, hint, request) = (Vec::new(), Hint::default(), Vec::new());
+        Request { number, groups, hint, silent: false, request, unique: number + 1000 }
     }
 
     #[test]

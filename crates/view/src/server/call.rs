@@ -1,5 +1,6 @@
 //! A request: who asks for what, and the answer.
 
+use super::busy::Hint;
 use super::calls::{path_of, Errno};
 use super::coherence::Coherence;
 use super::inodes::Inode;
@@ -30,8 +31,7 @@ pub(crate) struct Call<'a> {
     pub(crate) acting: &'a mut Acting,
     pub(crate) header: Header,
     pub(crate) groups: Vec<u32>,
-    /// Of LOOKUP: what will be asked for behind the name, or nothing.
-    pub(crate) path: Vec<u8>,
+    pub(crate) hint: Hint,
 }
 
 /// A path that leads to an open file, which it keeps open.
@@ -92,17 +92,20 @@ impl Reply {
                 let children = std::mem::take(&mut self.children);
                 let mut current = Vec::new();
                 let mut plain = Vec::new();
+                let mut behind = None;
                 for (at, child) in &children {
                     // Another order of locks would be somebody's: not to be waited for.
                     match child.inode.state.try_lock() {
                         Ok(state) if state.changes == child.changes => {
+                            behind = state.behind(call.session.who);
                             current.push(state);
                             plain.extend(child.plain.then_some(child.inode.id));
                         }
                         _ => self.outdate_attributes(*at),
                     }
                 }
-                call.session.answer(number, Said { plain, ..self.said() });
+                let behind = behind.filter(|_| call.header.opcode == op::CREATE);
+                call.session.answer(number, Said { plain, behind, ..self.said() });
             }
             None => {
                 self.keeps = false;
@@ -128,7 +131,7 @@ impl Reply {
         let Opened { attributes, content, stored } = opened.unwrap_or_default();
         let attributes = attributes.map(|known| known.as_bytes().to_vec());
         let (keeps, long) = (self.keeps, self.keeps && self.long);
-        Said { errno: self.errno, data: self.data, keeps, long, attributes, content, stored, plain: Vec::new() }
+        Said { errno: self.errno, data: self.data, keeps, long, attributes, content, stored, ..Said::default() }
     }
 
     /// Nobody may keep it.

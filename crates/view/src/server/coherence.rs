@@ -8,6 +8,7 @@ use super::counts::add;
 use super::inodes::{Inode, Inodes, Listing, State, Who};
 use super::objects::Objects;
 use super::session::Session;
+use super::trails::Trails;
 use crate::fuse::{notice, InvalEntry, InvalInode};
 use crate::line::lock;
 use kern::fanotify::{Event, Watch};
@@ -47,6 +48,7 @@ pub(crate) struct Coherence {
     own: Weak<Coherence>,
     pub(crate) inodes: Inodes,
     pub(crate) objects: Objects,
+    pub(crate) trails: Trails,
     sessions: Mutex<HashMap<Who, Arc<Session>>>,
     leases: Mutex<Leases>,
     /// A node has so long to let go of what it keeps; after that it is lost.
@@ -62,7 +64,8 @@ type Told = (Arc<Session>, u64);
 impl Coherence {
     pub(crate) fn new(inodes: Inodes, patience: Duration) -> Arc<Coherence> {
         let (objects, sessions, leases) = (Objects::default(), Mutex::default(), Mutex::default());
-        Arc::new_cyclic(|own| Coherence { own: own.clone(), inodes, objects, sessions, leases, patience })
+        let trails = Trails::default();
+        Arc::new_cyclic(|own| Coherence { own: own.clone(), inodes, objects, trails, sessions, leases, patience })
     }
 
     pub(crate) fn join(&self, session: &Arc<Session>) {
@@ -80,6 +83,10 @@ impl Coherence {
                 state.names.values_mut().for_each(|named| {
                     named.told.remove(&session.who);
                 });
+                if let Some(writing) = state.writing.take_if(|writing| writing.who == session.who) {
+                    self.forget_lease(writing.file.as_raw_fd());
+                    file_lease::let_go(writing.file.as_fd());
+                }
                 let locks = std::mem::take(&mut state.locks);
                 let (gone, stay) = locks.into_iter().partition(|(locker, _)| locker.who == session.who);
                 state.locks = stay;
@@ -94,7 +101,23 @@ impl Coherence {
         lock(&self.sessions).values().cloned().collect()
     }
 
-    fn session(&self, who: Who) -> Option<Arc<Session>> {
+    pub(super) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    pub(super) fn has_room_for_leases(&self) -> bool {
+        lock(&self.leases).by_fd.len() < self.inodes.most_leases()
+    }
+
+    pub(super) fn know_lease(&self, fd: RawFd, inode: &Arc<Inode>) {
+        lock(&self.leases).add(fd, inode);
+    }
+
+    pub(super) fn forget_lease(&self, fd: RawFd) {
+        lock(&self.leases).by_fd.remove(&fd);
+    }
+
+    pub(super) fn session(&self, who: Who) -> Option<Arc<Session>> {
         lock(&self.sessions).get(&who).cloned()
     }
 
@@ -178,6 +201,7 @@ impl Coherence {
 
     /// Has every node let go of the pages of this file, and then whoever waits to open it for writing.
     pub(crate) fn recall(&self, inode: &Inode) {
+        self.write_back(inode);
         let (lease, holders) = {
             let mut state = lock(&inode.state);
             state.changes += 1;
@@ -386,7 +410,9 @@ impl Coherence {
     fn broken(&self) -> Vec<Arc<Inode>> {
         let all: Vec<Arc<Inode>> = lock(&self.leases).by_fd.values().filter_map(Weak::upgrade).collect();
         let is_broken = |inode: &Arc<Inode>| {
-            lock(&inode.state).lease.as_ref().is_some_and(|lease| file_lease::is_broken(lease.as_fd()))
+            let state = lock(&inode.state);
+            let alone = state.writing.as_ref().is_some_and(|one| file_lease::is_broken_alone(one.file.as_fd()));
+            alone || state.lease.as_ref().is_some_and(|lease| file_lease::is_broken(lease.as_fd()))
         };
         all.into_iter().filter(is_broken).collect()
     }

@@ -3,9 +3,10 @@
 use super::call::{Call, Opened, Reply};
 use super::calls::{errno, path_of, Errno};
 use super::counts::add;
-use super::inodes::Inode;
+use super::inodes::{Holder, Inode};
 use super::restrict::is_noexec;
 use super::session::Handle;
+use super::trails::Use;
 use crate::fuse::{
     name, opened, take, CopyIn, CreateIn, FallocateIn, FsyncIn, LseekIn, OpenIn, OpenOut, ReadIn, WriteIn, WriteOut,
     OPEN_KILL_SUIDGID,
@@ -66,19 +67,31 @@ impl Call<'_> {
         let (out, keeps) = self.handle_of(&inode, file, flags)?;
         // Else the node would not ask before it executes it.
         let keeps = keeps && !noexec;
-        let opened = if keeps { self.opened(&inode, &out, head.flags & FOR_EXEC != 0) } else { None };
+        let executes = head.flags & FOR_EXEC != 0;
+        let opened = if keeps { self.opened(&inode, &out, executes) } else { None };
+        match executes {
+            true => self.executes(&inode),
+            false if !writes(flags) => self.note(&inode, None, Use::Read),
+            false => {}
+        }
         Ok(Reply { keeps, opened, as_of: Some((inode, changes)), ..Reply::of(out) })
     }
 
     /// The next answers about a file that the node may keep.
     fn opened(&self, inode: &Arc<Inode>, out: &OpenOut, executes: bool) -> Option<Opened> {
+        // The node has no page of the file yet.
+        let file = (out.flags & opened::KEEP_CACHE == 0).then(|| self.session.handle(out.handle));
+        let file = file.transpose().ok()?.map(|handle| handle.file.clone());
+        self.company(inode, file.as_deref(), executes)
+    }
+
+    /// The same, with the content of a small file if it is open here.
+    pub(crate) fn company(&self, inode: &Arc<Inode>, file: Option<&File>, executes: bool) -> Option<Opened> {
         let stat = self.coherence.inodes.stat(inode).ok()?;
         let mut content = None;
-        // The node has no page of the file yet.
-        if out.flags & opened::KEEP_CACHE == 0 && u64::try_from(stat.st_size).is_ok_and(|size| size <= SMALL) {
-            let file = self.session.handle(out.handle).ok()?;
+        if let Some(file) = file.filter(|_| u64::try_from(stat.st_size).is_ok_and(|size| size <= SMALL)) {
             let mut room = vec![0; stat.st_size as usize];
-            let filled = rustix::io::pread(&file.file, &mut room, 0).unwrap_or(0);
+            let filled = rustix::io::pread(file, &mut room, 0).unwrap_or(0);
             if filled == room.len() {
                 add(&self.session.counts.read, filled);
                 content = Some(room);
@@ -127,7 +140,9 @@ impl Call<'_> {
             None
         } else {
             self.acting.become_root();
-            self.coherence.keeps(inode, self.session.who)
+            let had = self.coherence.keeps(inode, self.session.who);
+            let unasked = |holder: &mut Holder| std::mem::take(&mut holder.unasked);
+            had.map(|had| had & !lock(&inode.state).holders.get_mut(&self.session.who).is_some_and(unasked))
         };
         let handle = Handle {
             file: Arc::new(file),
@@ -203,6 +218,11 @@ impl Call<'_> {
             return Err(EINVAL);
         }
         let (out, _) = self.handle_of(&inode, file, flags)?;
+        let plain = OFlags::APPEND | OFlags::SYNC | OFlags::DSYNC;
+        if self.session.takes_grants && entry.attr.size == 0 && writes(flags) && !flags.intersects(plain) {
+            let handle = self.session.handle(out.handle)?;
+            self.coherence.write_behind(&inode, self.session.who, &handle);
+        }
         let data = [entry.as_bytes(), out.as_bytes()].concat();
         // To open it for writing was one.
         found.changes += u64::from(writes(flags));

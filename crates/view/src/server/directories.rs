@@ -4,6 +4,7 @@ use super::call::{Call, Reply};
 use super::calls::{errno, Errno};
 use super::inodes::Inode;
 use super::session::Handle;
+use super::trails::Use;
 use crate::fuse::{opened, take, DirentHead, EntryOut, OpenOut, ReadIn};
 use crate::line::lock;
 use rustix::fs::{OFlags, RawDir, SeekFrom};
@@ -33,7 +34,7 @@ impl Call<'_> {
             let had = kept && {
                 let holder = state.holders.entry(self.session.who).or_default();
                 holder.granted = true;
-                std::mem::replace(&mut holder.content, true)
+                std::mem::replace(&mut holder.content, true) && !std::mem::take(&mut holder.unasked)
             };
             (changes, had)
         };
@@ -51,6 +52,8 @@ impl Call<'_> {
             _ => 0,
         };
         let out = OpenOut { handle: self.session.add(handle)?, flags, padding: 0 };
+        self.note(&inode, None, Use::List);
+        self.send_listing(&inode);
         Ok(Reply { keeps: kept, as_of: Some((inode, changes)), ..Reply::of(out) })
     }
 

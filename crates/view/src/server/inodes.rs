@@ -65,6 +65,8 @@ pub(crate) struct State {
     pub(crate) holders: HashMap<Who, Holder>,
     /// While nodes keep pages of it.
     pub(crate) lease: Option<Arc<File>>,
+    /// A node that has made it keeps what is written.
+    pub(crate) writing: Option<Writing>,
     /// How often nodes have it open for writing.
     pub(crate) writers: usize,
     /// Of a directory: changes are told.
@@ -85,6 +87,13 @@ pub(crate) struct State {
     pub(crate) locks: HashMap<Locker, Arc<File>>,
 }
 
+/// A node, and the open file on which the lease is.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    pub(crate) who: Who,
+    pub(crate) file: Arc<File>,
+}
+
 /// Have the names of a directory been sent to a node?
 #[derive(Debug)]
 pub(crate) enum Listing {
@@ -101,6 +110,8 @@ pub(crate) struct Holder {
     pub(crate) content: bool,
     /// It has, or had, the right to open it by itself.
     pub(crate) granted: bool,
+    /// It was sent the right unasked, and has perhaps not got it: what its kernel has from before is dropped when it asks.
+    pub(crate) unasked: bool,
 }
 
 /// The owner of a lock, as a node's kernel calls it: a process, or an open file (flock(2)).

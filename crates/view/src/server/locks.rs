@@ -119,6 +119,9 @@ impl Call<'_> {
         if release.handle == 0 {
             return self.unlock(release.lock_owner, true);
         }
+        if let Ok(handle) = self.session.handle(release.handle) {
+            self.coherence.written(&handle);
+        }
         self.session.close(release.handle);
         Ok(Reply::default())
     }

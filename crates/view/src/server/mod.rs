@@ -2,6 +2,7 @@
 
 mod ahead;
 mod attributes;
+mod behind;
 mod busy;
 mod call;
 mod calls;
@@ -10,6 +11,7 @@ mod contents;
 mod counts;
 mod descriptors;
 mod directories;
+mod granting;
 mod inodes;
 mod locks;
 mod mounts;
@@ -21,11 +23,12 @@ mod session;
 mod status;
 mod strangers;
 mod team;
+mod trails;
 
 pub use restrict::Squash;
 
 use crate::line::{lock, Line};
-use busy::Request;
+use busy::{Hint, Request};
 use coherence::Coherence;
 use inodes::Inodes;
 use kern::acting::{Acting, Waiter};
@@ -234,7 +237,7 @@ impl Server {
             .and_then(|secure| Line::begin(secure, Instant::now() + GREETING));
         self.strangers.leave(stranger);
         let line = Arc::new(begun?);
-        let ToServer::Hello { version, session, node, resumes, port } = line.receive()? else {
+        let ToServer::Hello { version, session, node, resumes, port, takes_grants } = line.receive()? else {
             return Err(Fault::wire("a node must begin with Hello"));
         };
         let refuse = |fault: Fault| {
@@ -248,7 +251,7 @@ impl Server {
             return refuse(Fault::wire("a session's name has 16 bytes"));
         };
         let contents = (port != 0).then(|| SocketAddr::new(from.ip(), port));
-        let Some(session) = self.session(name, (node, contents), resumes) else {
+        let Some(session) = self.session(name, (node, contents, takes_grants), resumes) else {
             return refuse(Fault::gone("go on with a view: the node was lost too long"));
         };
         info!(%node, resumes, "view: a node");
@@ -273,7 +276,7 @@ impl Server {
     fn session(
         &self,
         name: [u8; SESSION],
-        (node, contents): (NodeId, Option<SocketAddr>),
+        (node, contents, takes_grants): (NodeId, Option<SocketAddr>, bool),
         resumes: bool,
     ) -> Option<Arc<Session>> {
         let mut sessions = lock(&self.sessions);
@@ -285,7 +288,7 @@ impl Server {
             sessions.by_name.iter().filter(|(_, one)| one.node == node).map(|(name, _)| *name).collect();
         let before: Vec<_> = before.iter().filter_map(|name| sessions.by_name.remove(name)).collect();
         sessions.last += 1;
-        let new = Arc::new(Session::new(sessions.last, node, contents));
+        let new = Arc::new(Session::new(sessions.last, node, contents, takes_grants));
         sessions.by_name.insert(name, new.clone());
         drop(sessions);
         before.iter().for_each(|session| self.coherence.leave(session));
@@ -312,12 +315,12 @@ impl Server {
                 Err(fault) => Err(fault),
             };
             match message {
-                Ok(ToServer::Ask { number, groups, request, done, own, path, silent }) => {
+                Ok(ToServer::Ask { number, groups, request, done, own, path, silent, intent }) => {
                     session.counts.own.fetch_max(own, Ordering::Relaxed);
                     if session.is_new(number, &done) {
-                        let path = path.map(Into::into).unwrap_or_default();
+                        let hint = Hint { path: path.map(Into::into).unwrap_or_default(), intent };
                         let (request, unique) = (request.into(), 0);
-                        let request = Request { number, groups, path, silent, request, unique };
+                        let request = Request { number, groups, hint, silent, request, unique };
                         self.serve_in_turn(session, &mut acting, request);
                     }
                 }

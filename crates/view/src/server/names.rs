@@ -3,6 +3,7 @@
 use super::call::{Call, Opened, Reply, KEEP, KEEP_OF_FILES, MOST_NAMES, MOST_NOTHINGS};
 use super::calls::{errno, no_room, Errno, LINK};
 use super::inodes::Inode;
+use super::trails::Use;
 use crate::fuse::{name, take, text, EntryOut, LinkIn, MkdirIn, MknodIn, Rename2In, RenameIn};
 use crate::line::lock;
 use kern::fuse::raw::Header;
@@ -63,13 +64,16 @@ impl Call<'_> {
             Ok(fd) => {
                 let entry = self.entry(fd, &directory, name)?;
                 let link = self.target_of(&entry.inode);
-                self.send_path(&directory, &entry.inode, link.as_deref());
+                self.note(&directory, Some(name), Use::Look);
+                let end = self.send_path(&directory, &entry.inode, link.as_deref());
+                self.send_intended(&directory, end);
                 let ahead = Some(directory.clone());
                 let as_of = Some((directory, changes));
                 let opened = link.map(|link| Opened { content: Some(link), ..Opened::default() });
                 Ok(Reply { as_of, ahead, keeps: opened.is_some(), opened, ..entry.reply() })
             }
             Err(ENOENT) => {
+                self.note(&directory, Some(name), Use::Look);
                 let mut state = lock(&directory.state);
                 if !state.marked || state.names.len() >= MOST_NOTHINGS {
                     return Err(ENOENT);
@@ -129,6 +133,10 @@ impl Call<'_> {
             let mut state = lock(&inode.state);
             // Nobody writes it, and the rest is told whatever the file is called.
             let is_leased = state.told && state.lease.is_some();
+            // Its size is known to who writes it.
+            if state.writing.is_some() {
+                return Ok((0, stat));
+            }
             if !(is_leased || told && state.watched) {
                 return Ok((0, stat));
             }

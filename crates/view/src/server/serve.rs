@@ -55,7 +55,7 @@ impl Server {
     }
 
     fn serve(self: &Arc<Self>, session: &Arc<Session>, acting: &mut Acting, asked: Request) {
-        let Request { number, groups, path, silent, request, .. } = asked;
+        let Request { number, groups, hint, silent, request, .. } = asked;
         let Ok((header, body)) = raw::split(&request) else {
             return session.answer(number, Said::errno(EIO));
         };
@@ -74,7 +74,7 @@ impl Server {
                 let call = move || {
                     if let Ok(mut acting) = Acting::begin() {
                         let (coherence, session) = (&server.coherence, &waits);
-                        Call { coherence, session, acting: &mut acting, header, groups, path }
+                        Call { coherence, session, acting: &mut acting, header, groups, hint }
                             .serve(number, &body, silent);
                     }
                     lock(&waits.busy).locked(user);
@@ -87,7 +87,7 @@ impl Server {
             }
             _ => {
                 let coherence = &self.coherence;
-                Call { coherence, session, acting, header, groups, path }.serve(number, body, silent);
+                Call { coherence, session, acting, header, groups, hint }.serve(number, body, silent);
             }
         }
     }

@@ -54,6 +54,7 @@ pub(crate) struct Said {
     pub(crate) content: Option<Vec<u8>>,
     pub(crate) stored: Option<Stored>,
     pub(crate) plain: Vec<u64>,
+    pub(crate) behind: Option<u64>,
 }
 
 impl Said {
@@ -91,6 +92,8 @@ pub(crate) struct Session {
     pub(crate) node: NodeId,
     /// Where other nodes ask it for contents that it keeps.
     pub(crate) contents: Option<SocketAddr>,
+    /// It takes rights that it has not asked for.
+    pub(crate) takes_grants: bool,
     pub(crate) counts: Counts,
     line: Mutex<Option<Arc<Line>>>,
     answers: Mutex<HashMap<u64, Option<Kept>>>,
@@ -108,11 +111,12 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(who: Who, node: NodeId, contents: Option<SocketAddr>) -> Session {
+    pub(crate) fn new(who: Who, node: NodeId, contents: Option<SocketAddr>, takes_grants: bool) -> Session {
         Session {
             who,
             node,
             contents,
+            takes_grants,
             counts: Counts::default(),
             line: Mutex::default(),
             answers: Mutex::default(),
@@ -207,9 +211,15 @@ impl Session {
         self.say(&answer(number, Said::default(), silent));
     }
 
-    /// Says something that need not come.
-    pub(crate) fn say_ahead(&self, message: &ToNode) {
-        self.say(message);
+    /// Says something with what is said next, in this order.
+    pub(crate) fn say_soon(&self, message: &ToNode) {
+        if let Some(line) = lock(&self.line).clone() {
+            if line.queue(message).is_err() {
+                // Too much waits: it is sent first. What a connection that has ended has not taken is said again on the next.
+                line.flush();
+                let _ = line.send(message);
+            }
+        }
     }
 
     /// Is it connected, and how many files has it open?
@@ -286,14 +296,10 @@ impl Session {
         let number = notices.last;
         notices.unnoted.insert(number, (code, body.to_vec()));
         let message = notice(number, code, body);
-        if !self.corked.load(Ordering::Relaxed) {
+        if self.corked.load(Ordering::Relaxed) {
+            self.say_soon(&message);
+        } else {
             self.say(&message);
-        } else if let Some(line) = lock(&self.line).clone() {
-            if line.queue(&message).is_err() {
-                // Too much waits: it is sent first. What a connection that has ended has not taken is said again on the next.
-                line.flush();
-                let _ = line.send(&message);
-            }
         }
         number
     }
@@ -337,9 +343,9 @@ impl Session {
 }
 
 fn answer(number: u64, said: Said, silent: Vec<u64>) -> ToNode {
-    let Said { errno, data, keeps, long, attributes, content, stored, plain } = said;
+    let Said { errno, data, keeps, long, attributes, content, stored, plain, behind } = said;
     let (attributes, content) = (attributes.map(Into::into), content.map(Into::into));
-    ToNode::Answer { number, errno, data: data.into(), keeps, long, attributes, content, silent, plain, stored }
+    ToNode::Answer { number, errno, data: data.into(), keeps, long, attributes, content, silent, plain, stored, behind }
 }
 
 fn notice(number: u64, code: i32, body: &[u8]) -> ToNode {
