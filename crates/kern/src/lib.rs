@@ -45,7 +45,6 @@ pub mod pool;
 pub mod proc;
 pub mod ptrace;
 pub mod pty;
-pub mod quota;
 pub mod ran;
 pub mod regain;
 pub mod relay;

@@ -161,9 +161,10 @@ pub enum ToNode {
         /// With `keeps`, of OPEN if that is known or needed soon, and of [`SUMS`]: what the file is known by on disks of nodes.
         #[n(9)]
         stored: Option<Stored>,
-        /// Of CREATE: nobody else has the file open, and who opens it waits until the node has written what it keeps of it ([`WRITE_BACK`]). So much is sure to have room.
+        /// Of CREATE: nobody else has the file open, and who opens it waits until the node has written what it keeps of it ([`WRITE_BACK`]).
         #[n(10)]
-        behind: Option<u64>,
+        #[cbor(default, skip_if = "is_not")]
+        behind: bool,
     },
     /// To be told the kernel (`enum fuse_notify_code`), and then to be noted, if it has a number other than 0.
     #[n(3)]

@@ -61,10 +61,10 @@ pub(super) fn watch(node: &Arc<Node>, watched: Receiver<()>) -> Result<()> {
 
 impl Node {
     /// The answer to CREATE allows that what is written is kept; before the kernel has it.
-    pub(super) fn may_keep(&self, header: &Header, data: &[u8], room: u64) {
+    pub(super) fn may_keep(&self, header: &Header, data: &[u8]) {
         let parts = take::<EntryOut>(data).and_then(|(entry, rest)| take::<OpenOut>(rest).map(|(out, _)| (entry, out)));
         if let Ok((entry, out)) = parts {
-            lock(&self.behind.written).begin(entry.node, out.handle, room, *header);
+            lock(&self.behind.written).begin(entry.node, out.handle, *header);
         }
     }
 
@@ -92,11 +92,6 @@ impl Node {
                 self.fuse.answer(header.unique, errno, &data);
             }
             Does::Send(write) => self.send_written(write),
-            Does::AnswerAndSend(errno, write) => {
-                self.own.fetch_add(1, Ordering::Relaxed);
-                self.fuse.answer(header.unique, errno, &[]);
-                self.send_written(write);
-            }
         }
         true
     }
@@ -129,7 +124,6 @@ impl Node {
                         self.take(&header, body, &request);
                     }
                 }
-                Held::Nothing => {}
             }
         }
     }

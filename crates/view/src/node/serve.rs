@@ -288,8 +288,8 @@ impl Node {
                 grants.keep(&header, body, kept);
             }
         }
-        if let (op::CREATE, Some(room), 0) = (header.opcode, behind, errno) {
-            self.may_keep(&header, data, room);
+        if behind && header.opcode == op::CREATE && errno == 0 {
+            self.may_keep(&header, data);
         }
         self.fuse.answer(asked.unique, errno, self.correct(header.opcode, data).as_deref().unwrap_or(data));
         if header.opcode == op::READ && errno == 0 {

@@ -28,8 +28,6 @@ pub(super) enum Held {
     Request(Vec<u8>),
     /// FLUSH, which is answered here with the error that there was.
     Flush(Vec<u8>),
-    /// FLUSH that was answered before: nobody waits.
-    Nothing,
 }
 
 /// What is to be done with a request.
@@ -41,8 +39,6 @@ pub(super) enum Does {
     Answer(i32, Vec<u8>),
     /// It waits; this has to be sent for that, if it is not on its way.
     Send(Option<Write>),
-    /// The answer, and this is to be sent.
-    AnswerAndSend(i32, Option<Write>),
 }
 
 /// Bytes to be sent: a request for the front end.
@@ -62,8 +58,6 @@ struct File {
     sent: Option<Range<usize>>,
     /// Who has written last: the front end writes with these rights.
     by: Header,
-    /// So many bytes are sure to have room.
-    room: u64,
     errno: i32,
     /// Nothing more is kept.
     ends: bool,
@@ -92,12 +86,12 @@ pub(super) struct Written {
 
 impl Written {
     /// A file was made, which is empty.
-    pub(super) fn begin(&mut self, node: u64, handle: u64, room: u64, by: Header) {
+    pub(super) fn begin(&mut self, node: u64, handle: u64, by: Header) {
         if self.bytes >= MOST || self.nodes.contains_key(&node) {
             return;
         }
         let (data, held, notices) = (Vec::new(), Vec::new(), Vec::new());
-        let file = File { node, data, dirty: None, sent: None, by, room, errno: 0, ends: false, held, notices };
+        let file = File { node, data, dirty: None, sent: None, by, errno: 0, ends: false, held, notices };
         self.files.insert(handle, file);
         self.nodes.insert(node, handle);
     }
@@ -128,7 +122,6 @@ impl Written {
                 (self.other(header.node, sizes, request), false)
             }
             op::FSYNC => (self.sync(header, request), false),
-            op::RENAME | op::RENAME2 | op::SYNCFS | op::FSYNCDIR => (self.behind_closed(request), false),
             op::GETATTR | op::GETXATTR | op::SETXATTR | op::LISTXATTR | op::RELEASE => {
                 (self.other(header.node, header.opcode == op::RELEASE, request), false)
             }
@@ -185,10 +178,6 @@ impl Written {
         if file.dirty.is_none() && file.sent.is_none() {
             return Does::Pass;
         }
-        if file.data.len() as u64 <= file.room {
-            file.held.push(Held::Nothing);
-            return Does::AnswerAndSend(0, file.send(handle));
-        }
         file.held.push(Held::Flush(request.to_vec()));
         Does::Send(file.send(handle))
     }
@@ -204,15 +193,6 @@ impl Written {
         }
         file.held.push(Held::Flush(request.to_vec()));
         Does::Send(file.send(handle))
-    }
-
-    /// Whoever has closed a file, and gives it another name then, wants it whole under that.
-    fn behind_closed(&mut self, request: &[u8]) -> Does {
-        let closed = self.files.values_mut().find(|file| file.held.contains(&Held::Nothing));
-        closed.map_or(Does::Pass, |file| {
-            file.held.push(Held::Request(request.to_vec()));
-            Does::Send(None)
-        })
     }
 
     /// Corrects the sizes of files in an answer to LOOKUP or READDIRPLUS: the front end does not know how much is kept of them.
@@ -241,7 +221,6 @@ impl Written {
             Held::Request(request) | Held::Flush(request) => {
                 kern::fuse::raw::split(request).is_ok_and(|(header, _)| header.unique == unique)
             }
-            Held::Nothing => false,
         };
         self.files.values().any(|file| file.held.iter().any(is_it))
     }
@@ -358,9 +337,9 @@ mod tests {
         Header { opcode, node: NODE, uid: 5, gid: 6, unique: 9, ..Header::new_zeroed() }
     }
 
-    fn begun(room: u64) -> Written {
+    fn begun() -> Written {
         let mut written = Written::default();
-        written.begin(NODE, HANDLE, room, header(op::CREATE));
+        written.begin(NODE, HANDLE, header(op::CREATE));
         written
     }
 
@@ -375,7 +354,7 @@ mod tests {
     }
 
     fn sent(does: Does) -> Vec<u8> {
-        let (Does::Send(Some(write)) | Does::AnswerAndSend(_, Some(write))) = does else { panic!("{does:?}") };
+        let Does::Send(Some(write)) = does else { panic!("{does:?}") };
         let (head, body) = kern::fuse::raw::split(&write.request).expect("a request");
         assert_eq!((head.uid, head.gid, head.node, head.unique, write.handle), (5, 6, NODE, 0, HANDLE));
         let (head, bytes) = take::<WriteIn>(body).expect("a write");
@@ -385,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_file_is_sent_when_it_is_closed() {
-        let mut written = begun(0);
+        let mut written = begun();
         assert!(write(&mut written, 0, b"one").1 && !write(&mut written, 5, b"two").1);
         let read = ReadIn { handle: HANDLE, offset: 1, size: 100, ..ReadIn::default() };
         let (read, _) = written.take(&header(op::READ), read.as_bytes(), b"read");
@@ -399,7 +378,7 @@ mod tests {
 
     #[test]
     fn sizes_are_those_of_what_is_kept() {
-        let mut written = begun(0);
+        let mut written = begun();
         write(&mut written, 0, b"three");
         let entry = |node| EntryOut { node, ..EntryOut::default() };
         let head = DirentHead { length: 3, ..DirentHead::default() };
@@ -414,20 +393,8 @@ mod tests {
     }
 
     #[test]
-    fn who_closes_what_is_sure_to_have_room_does_not_wait() {
-        let mut written = begun(3);
-        write(&mut written, 0, b"one");
-        assert_eq!(sent(ask(&mut written, op::FLUSH)), b"one");
-        // Behind it, so that nothing overtakes what was written.
-        assert_eq!(ask(&mut written, op::RELEASE), Does::Send(None));
-        let arrived = written.arrived(HANDLE, 0, 3);
-        assert_eq!(arrived.held, [Held::Nothing, Held::Request(b"request".to_vec())]);
-        assert!(written.files.is_empty());
-    }
-
-    #[test]
     fn errors_are_told_when_the_file_is_closed() {
-        let mut written = begun(0);
+        let mut written = begun();
         write(&mut written, 0, b"one");
         assert_eq!(sent(ask(&mut written, op::FLUSH)), b"one");
         let arrived = written.arrived(HANDLE, 0, 1);
@@ -441,21 +408,8 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_changed_behind_what_was_closed() {
-        let mut written = begun(3);
-        write(&mut written, 0, b"one");
-        assert_eq!(ask(&mut written, op::RENAME2), Does::Pass, "it is open");
-        sent(ask(&mut written, op::FLUSH));
-        let rename = header(op::RENAME2);
-        let (does, _) = written.take(&rename, &[], rename.as_bytes());
-        assert_eq!((does, written.holds(9), written.holds(10)), (Does::Send(None), true, false));
-        assert_eq!(written.arrived(HANDLE, 0, 3).held.len(), 2);
-        assert!(!written.holds(9));
-    }
-
-    #[test]
     fn nothing_is_kept_any_more_when_somebody_opens_the_file() {
-        let mut written = begun(0);
+        let mut written = begun();
         assert_eq!(written.write_back(8, 1), (true, None));
         write(&mut written, 0, b"one");
         let (nothing, write_now) = written.write_back(NODE, 4);
@@ -470,13 +424,13 @@ mod tests {
     #[test]
     fn what_changes_a_file_otherwise_ends_it_and_what_looks_at_it_does_not() {
         for (opcode, stays) in [(op::GETATTR, true), (op::FSYNC, true), (op::OPEN, false), (op::FALLOCATE, false)] {
-            let mut written = begun(0);
+            let mut written = begun();
             write(&mut written, 0, b"one");
             assert_eq!(sent(ask(&mut written, opcode)), b"one");
             assert_eq!(written.arrived(HANDLE, 0, 3).held.len(), 1);
             assert_eq!(!written.files.is_empty(), stays, "{opcode}");
         }
-        let mut written = begun(0);
+        let mut written = begun();
         write(&mut written, FILE_MOST - 1, b"x");
         assert_eq!(sent(write(&mut written, FILE_MOST, b"y").0).len(), 1, "too large");
         assert!(written.old().0.is_empty(), "on its way");

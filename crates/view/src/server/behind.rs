@@ -6,19 +6,12 @@ use super::coherence::Coherence;
 use super::inodes::{Inode, State, Who, Writing};
 use super::session::Handle;
 use crate::line::lock;
-use kern::{file_lease, quota};
+use kern::file_lease;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::time::Instant;
 use tracing::warn;
 use wire::view::WRITE_BACK;
-
-/// File systems whose quotas are the kernel's common ones (linux/magic.h): ext4, tmpfs.
-const KNOWN: [i64; 2] = [0xef53, 0x0102_1994];
-/// Bytes that are free at least, so that a small file is sure to have room.
-const FREE: u64 = 1 << 30;
-/// Such a file has so many bytes at most.
-const ROOM: u64 = 64 * 1024;
 
 impl Coherence {
     /// A node has just made this file, which is empty, and has it open by `handle`: the node may keep what is written, if nobody else has it open.
@@ -66,12 +59,8 @@ impl Coherence {
 }
 
 impl State {
-    /// May this node keep what it writes? If so, how much of it is sure to have room.
-    pub(super) fn behind(&self, who: Who) -> Option<u64> {
-        let writing = self.writing.as_ref().filter(|writing| writing.who == who)?;
-        let found = rustix::fs::fstatfs(&writing.file).ok()?;
-        let free = found.f_bavail.saturating_mul(found.f_bsize as u64);
-        let is_sure = KNOWN.contains(&found.f_type) && free >= FREE && quota::is_off(writing.file.as_fd());
-        Some(if is_sure { ROOM } else { 0 })
+    /// May this node keep what it writes?
+    pub(super) fn behind(&self, who: Who) -> bool {
+        self.writing.as_ref().is_some_and(|writing| writing.who == who)
     }
 }

@@ -92,7 +92,7 @@ impl Reply {
                 let children = std::mem::take(&mut self.children);
                 let mut current = Vec::new();
                 let mut plain = Vec::new();
-                let mut behind = None;
+                let mut behind = false;
                 for (at, child) in &children {
                     // Another order of locks would be somebody's: not to be waited for.
                     match child.inode.state.try_lock() {
@@ -104,7 +104,7 @@ impl Reply {
                         _ => self.outdate_attributes(*at),
                     }
                 }
-                let behind = behind.filter(|_| call.header.opcode == op::CREATE);
+                let behind = behind && call.header.opcode == op::CREATE;
                 call.session.answer(number, Said { plain, behind, ..self.said() });
             }
             None => {

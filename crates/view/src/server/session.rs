@@ -54,7 +54,7 @@ pub(crate) struct Said {
     pub(crate) content: Option<Vec<u8>>,
     pub(crate) stored: Option<Stored>,
     pub(crate) plain: Vec<u64>,
-    pub(crate) behind: Option<u64>,
+    pub(crate) behind: bool,
 }
 
 impl Said {

@@ -28,7 +28,7 @@ pub(crate) fn view_answers() -> Variants<ToNode> {
     variants! {
         Welcome => any::<bool>().prop_map(ToNode::Welcome),
         Refused => fault().prop_map(ToNode::Refused),
-        Answer => (any::<(u64, i32, bool, bool)>(), bytes(), maybe(), maybe(), vec(any::<u64>(), 0..4), vec(any::<u64>(), 0..4), (proptest::option::of(stored()), any::<Option<u64>>())).prop_map(|((number, errno, keeps, long), data, attributes, content, silent, plain, (stored, behind))| ToNode::Answer { number, errno, data: data.into(), keeps, long, attributes, content, silent, plain, stored, behind }),
+        Answer => (any::<(u64, i32, bool, bool)>(), bytes(), maybe(), maybe(), vec(any::<u64>(), 0..4), vec(any::<u64>(), 0..4), (proptest::option::of(stored()), any::<bool>())).prop_map(|((number, errno, keeps, long), data, attributes, content, silent, plain, (stored, behind))| ToNode::Answer { number, errno, data: data.into(), keeps, long, attributes, content, silent, plain, stored, behind }),
         Notice => (any::<u64>(), any::<i32>(), bytes()).prop_map(|(number, code, body)| ToNode::Notice { number, code, body: body.into() }),
         Ahead => (any::<u64>(), any::<bool>(), vec((bytes(), bytes(), maybe()), 0..3), vec(any::<u64>(), 0..4)).prop_map(|(directory, whole, names, plain)| {
             let names = names.into_iter().map(|(name, entry, link)| Ahead { name: name.into(), entry: entry.into(), link });
