@@ -1,4 +1,4 @@
-//! Whose programs this node takes: those of the users that its configuration allows; and of users of the front end whom it does not know, or knows as somebody else, none, or with a
+//! Users whose programs this node takes: those that its configuration allows. Of users of the front end whom the node does not know, or knows as somebody else, it takes none, or with a
 //! warning to the first one.
 
 use crate::config::UsersConfig;
@@ -20,7 +20,7 @@ pub(crate) struct Strangers {
     told: BTreeSet<u32>,
 }
 
-/// What a node knows of a user of the front end.
+/// A node's knowledge of a user of the front end.
 #[derive(PartialEq, Eq, Debug)]
 enum Known {
     Yes,

@@ -13,7 +13,7 @@ use wire::run::Caller;
 
 /// A node has this long to answer, in microseconds.
 const PATIENCE_US: u64 = 5_000_000;
-/// Who is in one of these groups of the front end reads the journal of a machine (systemd-journald.service(8)), and so the daemons' logs.
+/// Groups whose members read the journal of a machine (systemd-journald.service(8)), and so the daemons' logs; the front end's.
 const GROUPS: [&str; 2] = ["adm", "systemd-journal"];
 
 /// Questions that nodes have yet to answer.
@@ -37,13 +37,13 @@ impl Logs {
         self.last
     }
 
-    /// Who has asked this node so.
+    /// The asker whose question the node answers.
     fn told(&mut self, node: NodeId, id: u64) -> Option<Asker> {
         self.all.get(&id).filter(|open| open.node == node)?;
         self.all.remove(&id).map(|open| open.asker)
     }
 
-    /// Who is told that nothing comes, and from which node: what is late, and all of `lost`.
+    /// Takes out questions that are late, and all to node `lost`: the askers are told that nothing comes.
     fn in_vain(&mut self, lost: Option<NodeId>, now_us: u64) -> Vec<(Asker, NodeId)> {
         let over = self.all.extract_if(|_, open| now_us >= open.deadline_us || lost == Some(open.node));
         over.map(|(_, open)| (open.asker, open.node)).collect()

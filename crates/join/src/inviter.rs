@@ -1,6 +1,6 @@
 //! The side of the front end: waits for the one machine that has the token.
 
-use crate::{socket, Token, NAME, PATIENCE_MS};
+use crate::{socket, Token, PATIENCE_MS};
 use kern::clock::monotonic_us;
 use kern::poll::{poll, Ready};
 use kern::sock;
@@ -21,7 +21,7 @@ const LOOK_MS: u64 = 1_000;
 /// Milliseconds in which a machine that was given the key has to say that it has kept the key.
 const KEEPING_MS: u64 = 60_000;
 
-/// Whom the key is given to, and what the machine is told beside it.
+/// The machine that may have the key, and its number and name.
 #[derive(Clone, Debug, Default)]
 pub struct Invited {
     pub number: Option<NodeId>,
@@ -67,7 +67,7 @@ struct Peer {
     until_us: u64,
 }
 
-/// What has come of a peer.
+/// The outcome of a look at a peer.
 enum Step {
     Waits,
     /// The key is on its way: the token is used up.
@@ -112,7 +112,7 @@ impl Inviter {
         }
     }
 
-    /// Which descriptors have something: the listener's first, then those of the peers.
+    /// The states of the descriptors: the listener's first, then those of the peers.
     fn ready(&self, until_us: u64) -> Result<Vec<Ready>> {
         let wanted = |link: &Secure| Ready { readable: true, writable: link.wants_write(), over: false };
         let listener: Option<BorrowedFd<'_>> = self.listener.as_ref().map(AsFd::as_fd);
@@ -155,7 +155,7 @@ impl Inviter {
     fn step(&mut self, at: usize) -> Result<Step> {
         let refusal = |version, peer: &Peer| self.invited.refusal(version, peer.from);
         let Some(peer) = self.peers.get_mut(at) else { return Ok(Step::Waits) };
-        // What the peer said before it closed the connection counts.
+        // A message that came before the peer closed the connection counts.
         let received = peer.link.receive();
         // A message is opened with the key of this very connection: who sent it has the secret.
         let step = match peer.link.next::<JoinAsk>()? {
@@ -270,5 +270,3 @@ impl Invited {
         None
     }
 }
-
-const _: () = assert!(NAME == 16);

@@ -12,7 +12,7 @@ use vocab::{Fault, Kind, NodeId, Result};
 use wire::join::{JoinAnswer, JoinAsk};
 use wire::node::VERSION;
 
-/// What the front end gives.
+/// The front end's answer: key, number and name.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Given {
     pub key: [u8; 32],

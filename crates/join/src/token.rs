@@ -34,7 +34,7 @@ impl Token {
         Ok(Token { front: front.to_owned(), whom, secret: link::random()? })
     }
 
-    /// What names the token in the clear; it tells nothing about the secret.
+    /// The token's name, which is said in the clear and tells nothing about the secret.
     pub fn name(&self) -> [u8; NAME] {
         let mut name = [0; NAME];
         name.copy_from_slice(&derived(&self.secret, b"shoal: the name of a token")[..NAME]);

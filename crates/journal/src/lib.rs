@@ -65,7 +65,7 @@ impl Journal {
     }
 }
 
-/// One of the two files, as it is now.
+/// A file of the log, as it is now.
 struct Part {
     file: File,
     number: u64,

@@ -1,4 +1,4 @@
-//! Whose programs a front end or a node takes: users and groups by name or number, as a configuration lists them (`allow`).
+//! Users and groups whose programs a front end or a node takes, by name or number, as a configuration lists them (`allow`).
 
 use kern::clock::monotonic_us;
 use kern::users;

@@ -41,7 +41,7 @@ pub enum JoinAnswer {
         /// The number that the node is to ask for; `None`: the front end finds one.
         #[n(1)]
         number: Option<NodeId>,
-        /// What the node is to be called; `None`: as its host.
+        /// The node's name; `None`: as its host.
         #[n(2)]
         name: Option<String>,
     },

@@ -5,13 +5,13 @@ use minicbor::{Decode, Encode};
 /// The most bytes of lines in one answer.
 pub const MOST: usize = 128 * 1024;
 
-/// Which lines are wanted.
+/// The lines that are wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Encode, Decode)]
 pub enum LogWanted {
     /// The last ones, so many.
     #[n(0)]
     Last(#[n(0)] u32),
-    /// Those that were written after an earlier answer.
+    /// All lines that were written after an earlier answer.
     #[n(1)]
     After(#[n(0)] LogPlace),
 }
@@ -19,7 +19,7 @@ pub enum LogWanted {
 /// A place in a daemon's log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Encode, Decode)]
 pub struct LogPlace {
-    /// Which file: the log is begun anew when it has become long.
+    /// The file: the log is begun anew when it has become long.
     #[n(0)]
     pub file: u64,
     /// Bytes from its beginning.

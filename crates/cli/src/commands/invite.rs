@@ -16,7 +16,7 @@ use std::process::{Command, ExitCode, Stdio};
 use vocab::{names, Fault, NodeId, Result};
 use wire::ask::NodeRow;
 
-/// What the front end's own configuration says of `front` while nobody has filled it in.
+/// The value of `front` in the configuration that the package brings.
 pub(super) const EXAMPLE: &str = "front.example:7706";
 
 /// The word by which the process that waits says that it does.
@@ -60,7 +60,7 @@ pub(crate) struct Withdraw {
     of: FrontEnd,
 }
 
-/// Which front end's.
+/// The front end whose tokens they are.
 #[derive(Args, Debug)]
 struct FrontEnd {
     /// The front end's configuration file [default: /etc/shoal/shoal.toml, if it is there]
@@ -230,7 +230,7 @@ impl Invitation {
     }
 }
 
-/// What becomes of tokens, beside the daemon's other logs.
+/// The log of tokens, beside the daemon's other logs.
 fn log_of(run_dir: &Path) -> Result<std::fs::File> {
     let directory = run_dir.join("log");
     let failed = |e: std::io::Error| Fault::io(&e, format!("open the log {}/join", directory.display()));

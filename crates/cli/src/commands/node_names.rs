@@ -84,7 +84,7 @@ fn nobody(name: &str) -> Fault {
     Fault::refused(format!("no node is called {name}"))
 }
 
-/// What the daemon knows, if there is a name in `text`.
+/// The daemon's nodes, if there is a name in `text`.
 fn with_daemon(text: &str) -> Result<Vec<NodeRow>> {
     match text.split(',').any(|part| names::is_name(part.trim())) {
         true => rows(&mut Local::connect(&socket(std::env::args_os()))?),

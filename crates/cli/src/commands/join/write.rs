@@ -13,7 +13,7 @@ use vocab::{names, Fault, NodeId, Result};
 /// The configuration that the package brings.
 const SHIPPED: &str = include_str!("../../../../../dist/shoal.toml");
 
-/// What is to be written, and whether it may be: made before the token is used.
+/// A plan of what is to be written, made before the token is used.
 #[derive(Debug)]
 pub(super) struct Plan {
     config: PathBuf,
@@ -127,7 +127,7 @@ fn put(path: &Path, text: &str, mode: u32, force: bool) -> Result<()> {
     let new = beside(".new");
     // Whatever the umask is: nobody but root puts files there.
     DirBuilder::new().recursive(true).mode(0o755).create(directory).map_err(failed)?;
-    // What an attempt before has left.
+    // An attempt before may have left one.
     let _ = fs::remove_file(&new);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&new).map_err(failed)?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
