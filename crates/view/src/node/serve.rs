@@ -265,7 +265,7 @@ impl Node {
         errno: i32,
         kept: Kept<'_>,
         keeps: bool,
-        (plain, stored, behind): (Vec<u64>, Option<Stored>, Option<u64>),
+        (plain, stored, behind): (Vec<u64>, Option<Stored>, bool),
     ) {
         let Some(asked) = lock(&self.pending).answered(number) else { return };
         let data = kept.data;
