@@ -116,11 +116,13 @@ fn bproc_vrfork_of_one_image(place: &Place) -> Res<End> {
     for (link, before, words) in [
         (Link::Shared, "", "0"),
         (Link::Static, "", "20 held"),
+        (Link::Shared, "", "1 ignored"),
+        (Link::Shared, "ulimit -n 20;", "1"),
         (Link::Shared, user, "1"),
         (Link::Plus, user, "20 held"),
     ] {
         let said =
-            s.ok(&format!("{before} timeout 60 {} {NODES} {words} </dev/null", program(place, "tree.c", link)?))?;
+            s.ok(&format!("{before} timeout 60 {} {NODES} {words} </dev/null 2>&1", program(place, "tree.c", link)?))?;
         all_are_there(&said, all, all - 1)?;
     }
     s.until("test $(shoal ps --json | grep -c pid) = 0")?;

@@ -132,15 +132,27 @@ pub fn join(at: SocketAddr, key: &[u8; 32], place: u64, port: u16) -> Result<(Pl
     }
 }
 
-/// Tells the origin what has become of a machine. Returns when nobody needs it any more.
+/// The origin has been told what has become of a machine.
+pub struct Told(Line);
+
+impl Told {
+    /// Returns when nobody needs this machine any more.
+    pub fn stays(mut self) {
+        while let Ok(Answers::Alive) = self.0.hear() {}
+    }
+}
+
+/// Tells the origin what has become of a machine, and returns when that has been heard.
 ///
 /// # Errors
-/// As [`join`], if it could not be told.
-pub fn tell(at: SocketAddr, key: &[u8; 32], place: u64, what: Vec<u8>) -> Result<()> {
+/// As [`join`]; nobody may have heard it then.
+pub fn tell(at: SocketAddr, key: &[u8; 32], place: u64, what: Vec<u8>) -> Result<Told> {
     let mut line = Line::dialled(sock::tcp_connect(at, monotonic_us() + CONNECTED_US)?, key)?;
     line.say(&Says::Tells { place, what })?;
-    while let Ok(Answers::Alive) = line.hear() {}
-    Ok(())
+    match line.hear()? {
+        Answers::Alive => Ok(Told(line)),
+        other @ Answers::Plan(..) => Err(Fault::wire(format!("{other:?} is no answer to what was told"))),
+    }
 }
 
 #[cfg(test)]
@@ -176,7 +188,7 @@ mod tests {
                 std::io::Read::read_to_end(&mut own.reader(), &mut all).expect("whole");
                 assert!(all == bytes);
                 // Until the test ends.
-                let _over = tell(at, &KEY, place, vec![place as u8]);
+                tell(at, &KEY, place, vec![place as u8]).expect("heard").stays();
             })
         };
         (1..6).for_each(|place| drop(come(place)));
