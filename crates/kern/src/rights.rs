@@ -42,7 +42,8 @@ impl Rights {
         let is_root = unsafe { libc::geteuid() } == 0;
         let taken = if is_root { self.take(&own) } else { self.take_capabilities(&own) };
         let done = taken.map_err(|errno| Fault::sys(errno, "take on somebody else's rights")).map(|()| act());
-        if if is_root { own.take_back() } else { own.take_back_capabilities() }.is_err() {
+        let back = if is_root { own.take_back() } else { own.take_back_capabilities() };
+        if back.is_err() {
             std::process::abort();
         }
         done
