@@ -21,6 +21,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("bproc_execdump", bproc_execdump),
     ("bproc_faults", bproc_faults),
     ("bproc_links", bproc_links),
+    ("bproc_of_a_setuid_program", bproc_of_a_setuid_program),
 ];
 
 /// Nodes of each scene.
@@ -143,6 +144,23 @@ fn bproc_vrfork_past_a_node_that_hangs(place: &Place) -> Res<End> {
     holds(&format!("{said:?} ends well"), said.ends_with("ok"))?;
     same("children", said.matches(" is there").count(), 2 * (NODES as usize - 1))?;
     s.until("! pgrep -f '[c]opy-origin'")?;
+    Ok(End::Passed)
+}
+
+/// A program with more rights than its caller does not start what its caller calls shoal.
+fn bproc_of_a_setuid_program(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "bproc_of_a_setuid_program", NODES)?;
+    let (program, dir) = (program(place, "tree.c", Link::Static)?, place.fresh("setuid").display().to_string());
+    s.ok(&format!(
+        "mkdir -m 777 {dir}; cp {program} {dir}/tree; chmod 4755 {dir}/tree
+        printf '#!/bin/sh\\nid >>{dir}/became\\n' >{dir}/shoal; chmod 755 {dir}/shoal"
+    ))?;
+    let user = "setpriv --reuid 61001 --regid 61001 --clear-groups";
+    for says in ["SHOAL_PROGRAM={dir}/shoal", "PATH={dir}:/usr/bin:/bin"] {
+        let says = says.replace("{dir}", &dir);
+        s.sh(&format!("{user} env {says} timeout 60 {dir}/tree {NODES} 0 </dev/null"))?;
+        s.ok(&format!("{user} env {says} sh -c 'test -u {dir}/tree' && test ! -e {dir}/became"))?;
+    }
     Ok(End::Passed)
 }
 
