@@ -15,7 +15,7 @@ use minicbor::{Decode, Encode};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use vocab::{Fault, Result};
 
@@ -65,12 +65,14 @@ pub struct Roll {
     pub spool: Arc<Spool>,
     /// So many will come, about.
     pub machines: usize,
+    /// Read-locked while somebody is told, and answered: whoever ends this process when it has been told all writes to it first.
+    pub answering: Arc<RwLock<()>>,
     hops: Mutex<BTreeMap<u64, Hop>>,
 }
 
 impl Roll {
     pub fn new(key: [u8; 32], port: u16, spool: Arc<Spool>, machines: usize) -> Roll {
-        Roll { key, port, spool, machines, hops: Mutex::default() }
+        Roll { key, port, spool, machines, answering: Arc::default(), hops: Mutex::default() }
     }
 
     /// Takes all who come, as long as the process lives. `told`: what has become of the machine at this place, in a thread of its own.
@@ -91,7 +93,10 @@ impl Roll {
                 line.say(&Answers::Plan(plan, self.spool.length()))
             }
             Says::Tells { place, what } => {
+                let answering = self.answering.read().unwrap_or_else(PoisonError::into_inner);
                 told(place, what);
+                line.say(&Answers::Alive)?;
+                drop(answering);
                 // The machine may be asked as long as this end is there.
                 loop {
                     line.say(&Answers::Alive)?;

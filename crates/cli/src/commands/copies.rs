@@ -50,6 +50,7 @@ impl CopyOrigin {
         let spool = spool(Proc::open("/proc")?.status(pid).map_or(0, |status| status.rss_kb * 1024))?;
         let list = Roll::new(key, stream.port, spool.clone(), self.copies);
         serve(stream, key, spool.clone())?;
+        let answering = list.answering.clone();
         list.call(roll, |number, what| match what[..] {
             [] => say(&format!("done {number}")),
             _ => say(&format!("failed {number} {}", hexadecimal(&what))),
@@ -62,6 +63,8 @@ impl CopyOrigin {
             }
         }
         let _over = std::io::copy(&mut input, &mut std::io::sink());
+        // A copy runs when it has its answer.
+        drop(answering.write());
         Ok(ExitCode::SUCCESS)
     }
 }
