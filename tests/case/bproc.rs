@@ -21,6 +21,7 @@ pub(crate) const SCENES: &[Scene] = &[
     ("bproc_execdump", bproc_execdump),
     ("bproc_faults", bproc_faults),
     ("bproc_links", bproc_links),
+    ("bproc_of_a_setuid_program", bproc_of_a_setuid_program),
 ];
 
 /// Nodes of each scene.
@@ -116,11 +117,13 @@ fn bproc_vrfork_of_one_image(place: &Place) -> Res<End> {
     for (link, before, words) in [
         (Link::Shared, "", "0"),
         (Link::Static, "", "20 held"),
+        (Link::Shared, "", "1 ignored"),
+        (Link::Shared, "ulimit -n 20;", "1"),
         (Link::Shared, user, "1"),
         (Link::Plus, user, "20 held"),
     ] {
         let said =
-            s.ok(&format!("{before} timeout 60 {} {NODES} {words} </dev/null", program(place, "tree.c", link)?))?;
+            s.ok(&format!("{before} timeout 60 {} {NODES} {words} </dev/null 2>&1", program(place, "tree.c", link)?))?;
         all_are_there(&said, all, all - 1)?;
     }
     s.until("test $(shoal ps --json | grep -c pid) = 0")?;
@@ -141,6 +144,23 @@ fn bproc_vrfork_past_a_node_that_hangs(place: &Place) -> Res<End> {
     holds(&format!("{said:?} ends well"), said.ends_with("ok"))?;
     same("children", said.matches(" is there").count(), 2 * (NODES as usize - 1))?;
     s.until("! pgrep -f '[c]opy-origin'")?;
+    Ok(End::Passed)
+}
+
+/// A program with more rights than its caller does not start what its caller calls shoal.
+fn bproc_of_a_setuid_program(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "bproc_of_a_setuid_program", NODES)?;
+    let (program, dir) = (program(place, "tree.c", Link::Static)?, place.fresh("setuid").display().to_string());
+    s.ok(&format!(
+        "mkdir -m 777 {dir}; cp {program} {dir}/tree; chmod 4755 {dir}/tree
+        printf '#!/bin/sh\\nid >>{dir}/became\\n' >{dir}/shoal; chmod 755 {dir}/shoal"
+    ))?;
+    let user = "setpriv --reuid 61001 --regid 61001 --clear-groups";
+    for says in ["SHOAL_PROGRAM={dir}/shoal", "PATH={dir}:/usr/bin:/bin"] {
+        let says = says.replace("{dir}", &dir);
+        s.sh(&format!("{user} env {says} timeout 60 {dir}/tree {NODES} 0 </dev/null"))?;
+        s.ok(&format!("{user} env {says} sh -c 'test -u {dir}/tree' && test ! -e {dir}/became"))?;
+    }
     Ok(End::Passed)
 }
 

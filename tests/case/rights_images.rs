@@ -3,13 +3,14 @@
 use super::scene::{holds, Sandbox};
 use super::{End, Scene};
 use crate::lab::place::Place;
-use crate::lab::Res;
+use crate::lab::{Doing, Res};
 
 pub(crate) const SCENES: &[Scene] = &[
     ("restore_of_a_users_image", restore_of_a_users_image),
     ("restore_of_what_others_write", restore_of_what_others_write),
     ("restore_of_a_group_that_is_not_theirs", restore_of_a_group_that_is_not_theirs),
     ("restore_of_limits_above_ones_own", restore_of_limits_above_ones_own),
+    ("copy_opens_nothing_by_the_programs_right", copy_opens_nothing_by_the_programs_right),
 ];
 
 const ANN: &str = "setpriv --reuid 61001 --regid 61001 --clear-groups";
@@ -73,6 +74,33 @@ fn restore_of_a_users_image(place: &Place) -> Res<End> {
         }
         s.ok(&format!("shoal restore --trust --detach {dir}/doctored && kill {pid}; rm {dir}/doctored"))?;
     }
+    Ok(End::Passed)
+}
+
+/// What makes a copy has the right of the program's file, and opens for it the memory of no other that has it: a process has open what was a child's of Ann's, which is a `shoal copy` of that number by
+/// then, and waits on the node.
+fn copy_opens_nothing_by_the_programs_right(place: &Place) -> Res<End> {
+    let s = Sandbox::new(place, "copy_opens_nothing_by_the_programs_right", 1)?;
+    let dir = place.fresh("copies").display().to_string();
+    s.ok(&format!("mkdir -m 777 {dir}"))?;
+    let script = r#"cd $1; mkfifo go
+        perl -e 'use IO::Socket::INET; my $l = IO::Socket::INET->new(LocalPort => 7777, Listen => 9); sleep 60' & listens=$!
+        address=$(shoal run -n 0 sh -c 'getent hosts front' | cut -d' ' -f1)
+        key=$(printf '07%.0s' $(seq 32))
+        (read x <go; exec env SHOAL_COPY_OF="$address:7777 $key 1" shoal run -n 0 shoal copy >/dev/null 2>&1) & other=$!
+        perl -e 'open my $f, "+<", "/proc/$ARGV[0]/mem" or die; open my $g, ">", "opened"; sleep 1081' $other & opens=$!
+        until test -e opened; do sleep 0.1; done
+        coproc shoal copy-origin 1
+        read -u ${COPROC[0]} word port key
+        echo $opens >&${COPROC[1]}
+        read -u ${COPROC[0]} word && echo $word
+        echo >go; sleep 0.7
+        SHOAL_COPY_OF="$address:$port $key 1" shoal run -n 0 shoal copy >/dev/null 2>&1 &
+        read -u ${COPROC[0]} word rest; echo $word
+        kill -9 $! $other $opens $listens"#;
+    let file = format!("{dir}/script");
+    std::fs::write(&file, script).doing("write a script")?;
+    s.prints(&format!("{ANN} bash {file} {dir} 2>/dev/null"), "written\nfailed")?;
     Ok(End::Passed)
 }
 

@@ -43,15 +43,23 @@ pub fn restore_into(pid: Pid, image: impl Read + Send, any_processor: bool, owne
     coming.rebuild(Vessel::take(pid)?).map_err(|broken| broken.fault)?.0.go().map(drop)
 }
 
-/// Makes process `pid`, as of [`restore_into`], a copy of the process of an image: of one thread, and with the number that `pid` has.
+/// Makes process `pid`, as of [`restore_into`], a copy of the process of an image: of one thread, and with the number that `pid` has. `before`: when all is made, and the copy has not
+/// run yet.
 ///
 /// # Errors
-/// As [`restore_into`]; `Unsupported` for an image of several threads.
-pub fn copy_into(pid: Pid, image: impl Read + Send, owner: Option<Owner>) -> Result<()> {
+/// As [`restore_into`], and of `before`; `Unsupported` for an image of several threads. What has failed has not run.
+pub fn copy_into(
+    pid: Pid,
+    image: impl Read + Send,
+    owner: Option<Owner>,
+    before: impl FnOnce() -> Result<()>,
+) -> Result<()> {
     let _while_it_is_made = ManyFiles::allowed();
     let mut coming = coming(image, false, owner)?;
     coming.goes_by(pid)?;
-    coming.rebuild(Vessel::take(pid)?).map_err(|broken| broken.fault)?.0.go().map(drop)
+    let mut copy = coming.rebuild(Vessel::take(pid)?).map_err(|broken| broken.fault)?.0;
+    before()?;
+    copy.go().map(drop)
 }
 
 fn coming<R: Read + Send>(image: R, any_processor: bool, owner: Option<Owner>) -> Result<Coming<R>> {

@@ -31,30 +31,33 @@ pub fn effective(pid: Pid) -> std::result::Result<u64, i32> {
 }
 
 impl Rights {
-    /// Does `act` with these rights, and those of the caller that they do not have are away meanwhile. A caller that is not root does it with its own, which are
-    /// all that it has to give. The calls are the kernel's own, which change the calling thread alone.
+    /// Does `act` with these rights, and those of the caller that they do not have are away meanwhile. A caller that is not root does it with its own ids, which are
+    /// all that it has to give, and without the capabilities of its program's file. The calls are the kernel's own, which change the calling thread alone.
     ///
     /// # Errors
     /// `Sys` when they cannot be taken on. When the thread's own cannot be taken back the process ends.
     pub fn lent<T>(&self, act: impl FnOnce() -> T) -> Result<T> {
-        // SAFETY: takes nothing.
-        if unsafe { libc::geteuid() } != 0 {
-            return Ok(act());
-        }
         let own = Own::read().map_err(|errno| Fault::sys(errno, "read one's own rights"))?;
-        let taken = self.take(&own).map_err(|errno| Fault::sys(errno, "take on somebody else's rights"));
-        let done = taken.map(|()| act());
-        if own.take_back().is_err() {
+        // SAFETY: takes nothing.
+        let is_root = unsafe { libc::geteuid() } == 0;
+        let taken = if is_root { self.take(&own) } else { self.take_capabilities(&own) };
+        let done = taken.map_err(|errno| Fault::sys(errno, "take on somebody else's rights")).map(|()| act());
+        let back = if is_root { own.take_back() } else { own.take_back_capabilities() };
+        if back.is_err() {
             std::process::abort();
         }
         done
+    }
+
+    fn take_capabilities(&self, own: &Own) -> std::result::Result<(), i32> {
+        set_effective(&own.sets, |permitted, half| permitted & (self.capabilities >> (32 * half)) as u32)
     }
 
     fn take(&self, own: &Own) -> std::result::Result<(), i32> {
         set_groups(&self.groups)?;
         set_file_ids(self.uid, self.gid);
         // The change of the id has taken some away already, or not.
-        set_effective(&own.sets, |permitted, half| permitted & (self.capabilities >> (32 * half)) as u32)?;
+        self.take_capabilities(own)?;
         match file_ids() == (self.uid, self.gid) {
             true => Ok(()),
             false => Err(libc::EPERM),
@@ -77,12 +80,16 @@ impl Own {
         Ok(Own { groups: groups()?, ids: file_ids(), sets })
     }
 
+    fn take_back_capabilities(&self) -> std::result::Result<(), i32> {
+        // SAFETY: the structs are live.
+        check(unsafe { libc::syscall(libc::SYS_capset, HEAD.as_ptr(), self.sets.as_ptr()) }).map(drop)
+    }
+
     fn take_back(&self) -> std::result::Result<(), i32> {
         set_effective(&self.sets, |permitted, _| permitted)?;
         set_file_ids(self.ids.0, self.ids.1);
         set_groups(&self.groups)?;
-        // SAFETY: the structs are live.
-        check(unsafe { libc::syscall(libc::SYS_capset, HEAD.as_ptr(), self.sets.as_ptr()) })?;
+        self.take_back_capabilities()?;
         match file_ids() == self.ids {
             true => Ok(()),
             false => Err(libc::EPERM),
@@ -167,5 +174,35 @@ mod tests {
         assert!(open(&user) && !open(&Rights { groups: Vec::new(), ..user }));
         assert!(std::fs::File::open(&secret).is_ok(), "one's own are there again");
         std::fs::remove_file(&secret).expect("mine");
+    }
+
+    /// A thread that is not root keeps its ids, and has a capability only besides.
+    #[test]
+    fn a_capability_of_ones_own_is_away_meanwhile() {
+        // SAFETY: takes nothing.
+        if unsafe { libc::geteuid() } != 0 {
+            return;
+        }
+        let user = || {
+            // SAFETY: numbers only; the calls are the kernel's own, which change this thread alone.
+            unsafe {
+                assert_eq!(libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0), 0);
+                assert_eq!(libc::syscall(libc::SYS_setresuid, 61001, 61001, 61001), 0);
+            }
+            let tid = own_tid();
+            let own = Own::read().expect("mine");
+            set_effective(&own.sets, |permitted, _| permitted).expect("permitted");
+            let before = effective(tid).expect("mine");
+            let none = Rights { uid: 61001, gid: 61001, ..Rights::default() };
+            assert_eq!(none.lent(|| effective(tid)), Ok(Ok(0)));
+            assert_eq!(effective(tid), Ok(before));
+            assert_ne!(before, 0);
+        };
+        std::thread::spawn(user).join().expect("as it should be");
+    }
+
+    fn own_tid() -> Pid {
+        // SAFETY: takes nothing.
+        Pid(unsafe { libc::gettid() })
     }
 }

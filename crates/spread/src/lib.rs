@@ -15,7 +15,7 @@ mod tree;
 pub use fetch::fetch;
 pub use line::{Line, PATIENCE};
 pub use plan::{Hop, Plan};
-pub use roll::{join, tell, Roll};
+pub use roll::{join, tell, Roll, Told};
 pub use serve::{each, listen, serve, Listener};
 pub use spool::{Spool, Sum};
 pub use tree::fan_out;

@@ -15,7 +15,7 @@ use minicbor::{Decode, Encode};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use vocab::{Fault, Result};
 
@@ -65,12 +65,14 @@ pub struct Roll {
     pub spool: Arc<Spool>,
     /// So many will come, about.
     pub machines: usize,
+    /// Read-locked while somebody is told, and answered: whoever ends this process when it has been told all writes to it first.
+    pub answering: Arc<RwLock<()>>,
     hops: Mutex<BTreeMap<u64, Hop>>,
 }
 
 impl Roll {
     pub fn new(key: [u8; 32], port: u16, spool: Arc<Spool>, machines: usize) -> Roll {
-        Roll { key, port, spool, machines, hops: Mutex::default() }
+        Roll { key, port, spool, machines, answering: Arc::default(), hops: Mutex::default() }
     }
 
     /// Takes all who come, as long as the process lives. `told`: what has become of the machine at this place, in a thread of its own.
@@ -91,7 +93,10 @@ impl Roll {
                 line.say(&Answers::Plan(plan, self.spool.length()))
             }
             Says::Tells { place, what } => {
+                let answering = self.answering.read().unwrap_or_else(PoisonError::into_inner);
                 told(place, what);
+                line.say(&Answers::Alive)?;
+                drop(answering);
                 // The machine may be asked as long as this end is there.
                 loop {
                     line.say(&Answers::Alive)?;
@@ -132,15 +137,27 @@ pub fn join(at: SocketAddr, key: &[u8; 32], place: u64, port: u16) -> Result<(Pl
     }
 }
 
-/// Tells the origin what has become of a machine. Returns when nobody needs it any more.
+/// The origin has been told what has become of a machine.
+pub struct Told(Line);
+
+impl Told {
+    /// Returns when nobody needs this machine any more.
+    pub fn stays(mut self) {
+        while let Ok(Answers::Alive) = self.0.hear() {}
+    }
+}
+
+/// Tells the origin what has become of a machine, and returns when that has been heard.
 ///
 /// # Errors
-/// As [`join`], if it could not be told.
-pub fn tell(at: SocketAddr, key: &[u8; 32], place: u64, what: Vec<u8>) -> Result<()> {
+/// As [`join`]; nobody may have heard it then.
+pub fn tell(at: SocketAddr, key: &[u8; 32], place: u64, what: Vec<u8>) -> Result<Told> {
     let mut line = Line::dialled(sock::tcp_connect(at, monotonic_us() + CONNECTED_US)?, key)?;
     line.say(&Says::Tells { place, what })?;
-    while let Ok(Answers::Alive) = line.hear() {}
-    Ok(())
+    match line.hear()? {
+        Answers::Alive => Ok(Told(line)),
+        other @ Answers::Plan(..) => Err(Fault::wire(format!("{other:?} is no answer to what was told"))),
+    }
 }
 
 #[cfg(test)]
@@ -176,7 +193,7 @@ mod tests {
                 std::io::Read::read_to_end(&mut own.reader(), &mut all).expect("whole");
                 assert!(all == bytes);
                 // Until the test ends.
-                let _over = tell(at, &KEY, place, vec![place as u8]);
+                tell(at, &KEY, place, vec![place as u8]).expect("heard").stays();
             })
         };
         (1..6).for_each(|place| drop(come(place)));

@@ -1,5 +1,5 @@
-/* Children of one image: each has the memory of its parent, its own number, and knows which of all it is. Arguments: how many nodes, MiB of memory, "held" or "down". With "held" another thread
- * of the parent holds a lock of the C library meanwhile; with "down" the last node is there no more, or will be lost. */
+/* Children of one image: each has the memory of its parent, its own number, and knows which of all it is. Arguments: how many nodes, MiB of memory, "held", "down" or "ignored". With "held" another
+ * thread of the parent holds a lock of the C library meanwhile; with "down" the last node is there no more, or will be lost; with "ignored" the parent ignores SIGCHLD. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -73,11 +73,14 @@ int main(int argc, char **argv)
     expected = sum(memory, count);
     if (strcmp(how, "held") == 0)
         MUST(pthread_create(&thread, NULL, works, NULL) == 0);
+    if (strcmp(how, "ignored") == 0)
+        signal(SIGCHLD, SIG_IGN);
     for (i = 0; i < n; i++)
         where[i] = i % nodes;
     rank = bproc_vrfork(n, where, pids);
     if (rank >= 0 && rank < n) {
         MUST(bproc_currnode() == where[rank] && sum(memory, count) == expected);
+        signal(SIGCHLD, SIG_DFL);
         is_itself(own);
         printf("%d is there\n", rank);
         fflush(stdout);
@@ -95,7 +98,9 @@ int main(int argc, char **argv)
     }
     printf("of one image: %d\n", later);
     for (i = 0; i < n; i++)
-        if (pids[i] > 0)
+        if (strcmp(how, "ignored") == 0)
+            MUST(waitpid(pids[i], &status, 0) == -1 && errno == ECHILD);
+        else if (pids[i] > 0)
             MUST(waitpid(pids[i], &status, 0) == pids[i] && WIFEXITED(status) && WEXITSTATUS(status) == i);
     MUST(waitpid(-1, &status, __WALL) == -1 && errno == ECHILD);
     printf("ok\n");

@@ -24,6 +24,8 @@ const COPY_OF: &str = "SHOAL_COPY_OF";
 const FIRST: c_int = 3;
 /// How long after a copy's process has ended it is waited for what is said of it.
 const VERDICT: Duration = Duration::from_secs(1);
+/// How often, in milliseconds, those are looked for that have no descriptor.
+const ASKED_MS: c_int = 100;
 
 /// One that has been started.
 pub(super) struct Begun {
@@ -102,7 +104,9 @@ impl Origin {
                 if let Err(gone) = self.hear() {
                     all.settle(|_| true, || Err(gone.clone()));
                 }
+                continue;
             }
+            // A copy that has run was told of before: all that was said has been heard.
             let ended = || Err(Failed::new(libc::ESRCH, "what was to be a copy has ended"));
             all.settle(|one| one.ended.is_some_and(|at| at.elapsed() >= VERDICT), ended);
         }
@@ -141,7 +145,7 @@ impl Origin {
 /// One of which nothing has been said yet.
 struct Open {
     begun: Begun,
-    /// Readable when its process has ended.
+    /// Readable when its process has ended; `None` where there is no descriptor to be had, and it is asked from time to time.
     end: Option<OwnedFd>,
     /// When that was found.
     ended: Option<Instant>,
@@ -154,12 +158,7 @@ struct Settling {
 
 impl Settling {
     fn new(begun: Vec<Begun>) -> Settling {
-        // Where there is no descriptor to be had its end counts as found: what is said of it is waited for.
-        let open = |begun: Begun| {
-            let end = handle(begun.pid);
-            let ended = end.is_none().then(Instant::now);
-            Open { begun, end, ended }
-        };
+        let open = |begun: Begun| Open { end: handle(begun.pid), ended: None, begun };
         Settling { open: begun.into_iter().map(open).collect(), settled: Vec::new() }
     }
 
@@ -185,9 +184,14 @@ impl Settling {
         let ends = looked.iter().map(|at| self.open[*at].end.as_ref().map_or(-1, AsRawFd::as_raw_fd));
         let ended = self.open.iter().filter_map(|one| one.ended);
         let left = ended.map(|at| VERDICT.saturating_sub(at.elapsed()).as_millis() as c_int + 1).min();
+        let asked = looked.iter().any(|at| self.open[*at].end.is_none()).then_some(ASKED_MS);
+        let left = left.into_iter().chain(asked).min();
         let ready = poll(std::iter::once(says).chain(ends), left.unwrap_or(-1));
-        for (at, _) in looked.iter().zip(&ready[1..]).filter(|(_, over)| **over) {
-            self.open[*at].ended = Some(Instant::now());
+        for (at, over) in looked.iter().zip(&ready[1..]) {
+            let one = &mut self.open[*at];
+            if *over || one.end.is_none() && has_ended(one.begun.pid) {
+                one.ended = Some(Instant::now());
+            }
         }
         ready[0]
     }
@@ -252,6 +256,16 @@ fn handle(pid: c_int) -> Option<OwnedFd> {
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as c_int;
     // SAFETY: as above.
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Has this child ended? Who waits for it finds it still; one that was waited for has.
+fn has_ended(pid: c_int) -> bool {
+    // SAFETY: room for what is told, which is zeroes where nothing is.
+    unsafe {
+        let mut told: libc::siginfo_t = std::mem::zeroed();
+        let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        libc::waitid(libc::P_PID, pid as libc::id_t, &raw mut told, how) != 0 || told.si_pid() != 0
+    }
 }
 
 /// Which of these can be read, after at most so many milliseconds; -1 as for poll(2), for a descriptor too.

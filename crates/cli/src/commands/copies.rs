@@ -13,7 +13,7 @@ use ckpt::whole::copy_into;
 use clap::Args;
 use kern::own::{fork, take_standard};
 use kern::proc::Proc;
-use spread::{fetch, join, listen, serve, tell, Roll, Spool};
+use spread::{fetch, join, listen, serve, tell, Roll, Spool, Told};
 use std::fs::File;
 use std::io::{BufRead, Read, Write};
 use std::net::SocketAddr;
@@ -50,6 +50,7 @@ impl CopyOrigin {
         let spool = spool(Proc::open("/proc")?.status(pid).map_or(0, |status| status.rss_kb * 1024))?;
         let list = Roll::new(key, stream.port, spool.clone(), self.copies);
         serve(stream, key, spool.clone())?;
+        let answering = list.answering.clone();
         list.call(roll, |number, what| match what[..] {
             [] => say(&format!("done {number}")),
             _ => say(&format!("failed {number} {}", hexadecimal(&what))),
@@ -62,6 +63,8 @@ impl CopyOrigin {
             }
         }
         let _over = std::io::copy(&mut input, &mut std::io::sink());
+        // A copy runs when it has its answer.
+        drop(answering.write());
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -129,7 +132,8 @@ impl Copy {
             return of.copies(own, theirs);
         };
         drop(theirs);
-        kern::wait::ended(between).map_err(|errno| Fault::sys(errno, "wait for who is between"))?;
+        // With SIGCHLD ignored, as the caller of vrfork may have it, there is no status to be had.
+        let _no_status = kern::wait::ended(between);
         line.write_all(&[1]).map_err(failed)?;
         let _ended = line.read(&mut [0]);
         Ok(ExitCode::FAILURE)
@@ -157,14 +161,18 @@ impl Origin {
         let nulls = [null(), null(), null()].map(|null| null.map_err(|e| Fault::io(&e, "open /dev/null")));
         let [input, output, errors] = nulls;
         take_standard([input?, output?, errors?])?;
-        let done = self.make(pid);
-        let what = done.err().map_or_else(Vec::new, |fault| encoded(&fault));
+        // What an image names in /proc may be this process, to which the kernel lets itself (linux: `__ptrace_may_access`, same_thread_group).
+        kern::sched::set_not_dumpable()?;
+        let told = self.make(pid).or_else(|fault| tell(self.at, &self.key, self.number, encoded(&fault)));
         // If nobody hears it, the end of the process tells.
-        let _gone = tell(self.at, &self.key, self.number, what);
+        if let Ok(told) = told {
+            told.stays();
+        }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn make(&self, pid: Pid) -> Result<()> {
+    /// A copy runs only when it is known to the origin: of one that is unknown there its caller makes another.
+    fn make(&self, pid: Pid) -> Result<Told> {
         let listener = listen()?;
         let (plan, bytes) = join(self.at, &self.key, self.number, listener.port)?;
         let spool = spool(bytes)?;
@@ -172,8 +180,13 @@ impl Origin {
         fetch(&plan, self.number, &spool)?;
         // The image is what its user likes: it gets nothing by a right that this program has from its file.
         let owner = (!kern::own::is_root()).then(|| Owner { uid: kern::own::user() });
-        copy_into(pid, spool.reader(), owner)?;
-        kern::capability::give_up()
+        let mut told = Err(Fault::bug("a copy that nobody was told of"));
+        copy_into(pid, spool.reader(), owner, || {
+            kern::capability::give_up()?;
+            told = Ok(tell(self.at, &self.key, self.number, Vec::new())?);
+            Ok(())
+        })?;
+        told
     }
 }
 
