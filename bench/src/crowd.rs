@@ -67,7 +67,7 @@ pub(crate) fn programs(place: &mut Place, nodes: usize) -> Result<bool> {
 /// Two figures of `storm.c`.
 fn storm(place: &mut Place, command: &str) -> Result<(f64, f64)> {
     // Two lines, whatever becomes of it.
-    let shown = place.number(&format!("{{ {command} || echo NaN NaN; }} | tr ' ' '\\n' | head -n 2"))?;
+    let shown = place.number(&format!("{{ {{ {command} || echo NaN NaN; }} | tr ' ' '\\n' | head -n 2; }}"))?;
     Ok((shown, parse(&place.line()?)?))
 }
 
