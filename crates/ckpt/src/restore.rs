@@ -118,7 +118,10 @@ impl<R: Read + Send> Coming<R> {
     /// It gets another number, by which its threads would know each other.
     pub(crate) fn goes_by(&mut self, pid: Pid) -> Result<()> {
         match self.plan.threads.len() {
-            1 => Ok(self.plan.goes_by(pid)),
+            1 => {
+                self.plan.goes_by(pid);
+                Ok(())
+            }
             count => Err(Fault::new(Kind::Unsupported, format!("a copy of a process that has {count} threads"))),
         }
     }
