@@ -108,7 +108,8 @@ fn users_are_let_in_by_lists(place: &Place) -> Res<End> {
         &["n1", "user 61001 may not start programs there: that is for ann (allow)"],
     )?;
     s.prints(&format!("{BOB} shoal run -a uname -n | sort | xargs"), "n0 n2")?;
-    s.prints(&format!("for i in 1 2 3 4 5 6; do {BOB} shoal run uname -n; done | sort -u | xargs"), "n0 n2")?;
+    let places = format!("for i in $(seq 12); do {BOB} shoal run sh -c 'uname -n; sleep 0.5' & done; wait");
+    s.prints(&format!("({places}) | sort -u | xargs"), "n0 n2")?;
     s.prints("shoal run -a uname -n | sort | xargs", "n0 n1 n2")?;
     let anns = s.start(&format!("{ANN} shoal run -n 0 sleep 1313"));
     s.until("shoal ps -n 0 | grep -q 'ann .*sleep 1313'")?;
