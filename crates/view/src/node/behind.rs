@@ -59,6 +59,10 @@ pub(super) fn watch(node: &Arc<Node>, watched: Receiver<()>) -> Result<()> {
     })
 }
 
+fn is_flush(request: &[u8]) -> bool {
+    raw::split(request).is_ok_and(|(header, _)| header.opcode == op::FLUSH)
+}
+
 impl Node {
     /// The answer to CREATE allows that what is written is kept; before the kernel has it.
     pub(super) fn may_keep(&self, header: &Header, data: &[u8]) {
@@ -114,7 +118,8 @@ impl Node {
         self.note_all(arrived.notices);
         for held in arrived.held {
             match held {
-                Held::Flush(request) if arrived.errno != 0 => {
+                // The front end has nothing to do for FLUSH but to let go of locks (SETLK ends that anything is kept).
+                Held::Flush(request) if arrived.errno != 0 || is_flush(&request) => {
                     if let Ok((header, _)) = raw::split(&request) {
                         self.fuse.answer(header.unique, arrived.errno, &[]);
                     }

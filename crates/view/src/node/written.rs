@@ -26,7 +26,7 @@ const SIZE: u32 = crate::fuse::set::SIZE;
 pub(super) enum Held {
     /// To be passed on then.
     Request(Vec<u8>),
-    /// FLUSH, which is answered here with the error that there was.
+    /// FLUSH, which is answered here with the error that there was or 0, or FSYNC, which is passed on where there was none.
     Flush(Vec<u8>),
 }
 
@@ -176,7 +176,7 @@ impl Written {
             return Does::Answer(std::mem::take(&mut file.errno), Vec::new());
         }
         if file.dirty.is_none() && file.sent.is_none() {
-            return Does::Pass;
+            return Does::Answer(0, Vec::new());
         }
         file.held.push(Held::Flush(request.to_vec()));
         Does::Send(file.send(handle))
@@ -372,7 +372,10 @@ mod tests {
         assert_eq!(sent(ask(&mut written, op::FLUSH)), b"one\0\0two");
         let arrived = written.arrived(HANDLE, 0, 8);
         assert_eq!((arrived.held, arrived.errno), (vec![Held::Flush(b"request".to_vec())], 0));
-        assert_eq!((ask(&mut written, op::FLUSH), ask(&mut written, op::RELEASE)), (Does::Pass, Does::Pass));
+        assert_eq!(
+            (ask(&mut written, op::FLUSH), ask(&mut written, op::RELEASE)),
+            (Does::Answer(0, Vec::new()), Does::Pass)
+        );
         assert!(written.files.is_empty() && written.bytes == 0);
     }
 
