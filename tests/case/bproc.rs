@@ -130,7 +130,7 @@ fn bproc_vrfork_of_one_image(place: &Place) -> Res<End> {
     s.until("! pgrep -f '[c]opy-origin'")?;
     let bare = Sandbox::with(place, "bproc_vrfork_of_one_image_bare", NODES, Plan { bare: true, ..Plan::default() })?;
     let shared = program(place, "tree.c", Link::Shared)?;
-    let said = bare.ok(&format!("cp {shared} /var/tmp/tree; cd /var/tmp; timeout 60 ./tree {NODES} 1 </dev/null"))?;
+    let said = bare.ok(&format!("d=$(mktemp -d /var/tmp/tree.XXXXXX); cp {shared} $d/tree; cd $d; timeout 60 ./tree {NODES} 1 </dev/null; rm -r $d"))?;
     all_are_there(&said, all, all - 1)?;
     Ok(End::Passed)
 }
