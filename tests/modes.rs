@@ -180,7 +180,7 @@ impl Mode {
 /// What others show too, only under load or from fewer sides: before something big is finished, and not each time.
 const SELDOM: &[&str] = &["child-remote", "busy", "loaded", "chaos-viewed"];
 
-/// Those that run when none is named.
+/// The modes that run when none is named.
 pub(crate) fn everyday() -> impl Iterator<Item = &'static str> {
     names().into_iter().filter(|name| !SELDOM.contains(name))
 }

@@ -90,7 +90,7 @@ pub(crate) fn python() -> Result<bool> {
     Ok(print(&Line { name: &name, figure: Spread::of(there), local, unit: "ms", bar: Bar::None }))
 }
 
-/// Some 20 ms of a processor each.
+/// Calls of about 20 ms of a processor.
 const CALLS: usize = 200;
 
 /// Short programs by this and by other launchers alone.

@@ -41,7 +41,7 @@ fn nodes_have_names(place: &Place) -> Res<End> {
     s.ok("shoal uncordon notebook; pkill -fx 'sleep 1301'")?;
     sleeps.end()?;
 
-    // What nobody is called.
+    // A name that nobody has.
     for (script, code) in [
         ("shoal run -n lab9 true", 125),
         ("shoal run -n 0,lab9 true", 125),

@@ -156,7 +156,7 @@ fn join(uplink: &mut Uplink, number: Option<NodeId>, proc: &Proc, port: u16) -> 
     }
 }
 
-/// What the node says of itself.
+/// The node's own word of itself.
 fn own(config: &NodeConfig) -> Own {
     Own {
         identity: identity::of_node(&config.key, &config.run_dir),

@@ -13,7 +13,7 @@ pub struct Powers {
     pub power_off: Option<String>,
 }
 
-/// Whose programs the node takes.
+/// The users whose programs the node takes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct UsersConfig {
     /// Users and `@groups` ([`link::allow`]); `None`: everybody's.
@@ -42,7 +42,7 @@ pub struct NodeConfig {
     pub number: Option<NodeId>,
     /// What it is called beside its number; without it as its host.
     pub name: Option<String>,
-    /// Whose programs it takes.
+    /// The users whose programs it takes.
     pub users: UsersConfig,
     /// The cluster key, the pre-shared key of every handshake.
     pub key: [u8; 32],

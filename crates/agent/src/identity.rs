@@ -17,7 +17,7 @@ pub(crate) fn of_node(key: &[u8; 32], run_dir: &Path) -> u64 {
     mark(key, &[text(MACHINE).as_bytes(), text(HOST).as_bytes(), run_dir.as_os_str().as_encoded_bytes()])
 }
 
-/// What a node is called without a name of its own: as its host, if that is a name.
+/// The name of a node without one of its own: its host's, if that is a name.
 pub(crate) fn name_of_host() -> String {
     let host = std::fs::read_to_string(HOST).unwrap_or_default();
     Some(host.trim()).filter(|host| vocab::names::is_name(host)).unwrap_or_default().to_owned()

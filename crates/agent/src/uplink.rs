@@ -31,7 +31,7 @@ enum State {
     Open(Box<Secure>),
 }
 
-/// What each Hello says of the node itself.
+/// The part of each Hello that is about the node itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Own {
     pub(crate) identity: u64,

@@ -115,7 +115,7 @@ impl<R: Read + Send> Coming<R> {
         Pid(self.plan.process.pid)
     }
 
-    /// It gets another number, by which its threads would know each other.
+    /// The process gets another number, by which its threads would know each other.
     pub(crate) fn goes_by(&mut self, pid: Pid) -> Result<()> {
         match self.plan.threads.len() {
             1 => {

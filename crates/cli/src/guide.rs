@@ -12,7 +12,7 @@ const WIDEST_FIRST: usize = 28;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chapter {
     topic: &'static str,
-    /// What the chapter is about, in a few words.
+    /// The subject of the chapter, in a few words.
     pub(crate) title: &'static str,
     text: &'static str,
 }

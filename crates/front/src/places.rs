@@ -78,7 +78,7 @@ pub(crate) struct Node {
     pub(crate) full_us: u64,
     /// What it says of itself in its Hello; 0: nothing.
     pub(crate) identity: u64,
-    /// Whose programs it takes, as it says.
+    /// The users whose programs it takes, as it says.
     pub(crate) allow: Allow,
 }
 

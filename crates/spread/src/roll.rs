@@ -24,7 +24,7 @@ const CONNECTED_US: u64 = 3_000_000;
 /// How often whoever is connected hears that the other end is there.
 const OFTEN: Duration = Duration::from_millis(PATIENCE.as_millis() as u64 / 4);
 
-/// What a machine says, once on each connection.
+/// The machine's word, once on each connection.
 #[derive(Encode, Decode, PartialEq, Eq, Debug)]
 enum Says {
     /// The machine takes part, and is asked there. `place`: its number, from 1 on.
@@ -168,7 +168,7 @@ mod tests {
 
     const KEY: [u8; 32] = [9; 32];
 
-    /// They come before and after the stream is whole, each has it from somebody, and what each says is heard.
+    /// Machines come before and after the stream is whole, each has it from somebody, and what each says is heard.
     #[test]
     fn who_comes_is_told_whom_to_ask() {
         let (stream, roll) = (listen().expect("a port"), listen().expect("a port"));

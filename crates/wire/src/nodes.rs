@@ -54,7 +54,7 @@ pub struct NodeInfo {
     #[n(8)]
     #[cbor(default, skip_if = "Vec::is_empty")]
     pub attributes: Vec<(String, ByteVec)>,
-    /// What the node calls itself; empty: nothing.
+    /// The node's name for itself; empty: none.
     #[n(9)]
     #[cbor(default, skip_if = "String::is_empty")]
     pub name: String,

@@ -37,11 +37,11 @@ pub(super) struct Begun {
 /// What has become of it.
 pub(super) type Settled = (Begun, Done<()>);
 
-/// Who writes the image and gives it away. When it is dropped that ends.
+/// The process that writes the image and gives it away. When this is dropped that ends.
 pub(super) struct Origin {
     orders: File,
     says: File,
-    /// What it has said that is no whole line yet.
+    /// The part of a line that has come.
     rest: Vec<u8>,
     /// Lines about copies that came before it was said that all is written.
     early: Vec<String>,
@@ -89,7 +89,7 @@ impl Origin {
         }
     }
 
-    /// What becomes of all of these: each is a copy, or is none and has ended or will.
+    /// The end of the matter for all of these: each is a copy, or is none and has ended or will.
     pub(super) fn settle(&mut self, begun: Vec<Begun>) -> Vec<Settled> {
         let mut all = Settling::new(begun);
         std::mem::take(&mut self.early).iter().for_each(|line| all.hear(line));
@@ -206,7 +206,7 @@ fn words<'l>(line: &'l str, first: &str) -> Option<[&'l str; 2]> {
     }
 }
 
-/// What the origin has passed on in hexadecimal digits.
+/// A failure that the origin has passed on in hexadecimal digits.
 fn failure(digits: &str) -> Failed {
     let byte = |at: usize| digits.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
     let bytes: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(byte).collect();

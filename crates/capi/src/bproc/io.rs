@@ -124,7 +124,7 @@ fn socket(fd: c_int, address: libc::sockaddr) -> Done<What> {
 }
 
 impl Plan {
-    /// What the standard streams are made of, by descriptors of the caller; -1: nothing.
+    /// The caller's descriptors of which the standard streams are made; -1: nothing.
     pub(super) fn streams(&self) -> [c_int; 3] {
         match self {
             Plan::Forwarded => [-1, 1, 2],

@@ -68,7 +68,7 @@ pub(super) fn vrfork(
     }
 }
 
-/// Who returns from a fork.
+/// The one that returns from a fork.
 enum Came {
     Child(usize),
     /// Children that are yet to be.
@@ -122,7 +122,7 @@ fn of_one_image(known: &[NodeInfo], wanted: Vec<Wanted>, pids: &mut [c_int], pla
     let (gate, (waits, open)) = (Gate::close()?, pipe()?);
     let parent = match fork() {
         Ok(Side::Child) => {
-            // What it has open is closed by its number.
+            // All that is open is closed by its number.
             std::mem::forget((origin, waits, open));
             return Ok(Came::Child(who_came(gate, (first, at), &begun, &number, plan)));
         }

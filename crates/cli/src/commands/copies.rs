@@ -140,7 +140,7 @@ impl Copy {
     }
 }
 
-/// Whose copy it is, as the library has written it down.
+/// The origin of a copy, as the library has written it down.
 struct Origin {
     at: SocketAddr,
     key: [u8; 32],
@@ -156,7 +156,7 @@ impl Origin {
     /// Makes process `pid` the copy, and gives the image to others for as long as there are any.
     fn copies(&self, pid: Pid, mut told: UnixStream) -> Result<ExitCode> {
         told.read_exact(&mut [0]).map_err(|e| Fault::io(&e, "hear of who is to be a copy"))?;
-        // Its streams are the copy's own: who waits for their end waits for nobody else.
+        // The streams are the copy's own: who waits for their end waits for nobody else.
         let null = || File::options().read(true).write(true).open("/dev/null").map(OwnedFd::from);
         let nulls = [null(), null(), null()].map(|null| null.map_err(|e| Fault::io(&e, "open /dev/null")));
         let [input, output, errors] = nulls;

@@ -21,7 +21,7 @@ pub(crate) struct Record {
     pub(crate) address: String,
     /// The identity in its Hello then (`wire::hello::Hello::identity`); 0: none.
     pub(crate) identity: u64,
-    /// What it called itself then; empty: nothing.
+    /// The name it had then; empty: none.
     pub(crate) name: String,
     pub(crate) attributes: BTreeMap<String, Vec<u8>>,
 }

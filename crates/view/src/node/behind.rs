@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use vocab::Result;
 use wire::view::ToServer;
 
-/// What is kept, and the thread that looks how long.
+/// The bytes that are kept, and the thread that looks how long.
 #[derive(Debug)]
 pub(super) struct Behind {
     written: Mutex<Written>,
@@ -49,7 +49,7 @@ pub(super) fn watch(node: &Arc<Node>, watched: Receiver<()>) -> Result<()> {
                 old.into_iter().for_each(|write| node.send_written(Some(write)));
                 if !more {
                     node.behind.is_watched.store(false, Ordering::SeqCst);
-                    // What came in between has woken nobody.
+                    // A request that came in between has woken nobody.
                     if !lock(&node.behind.written).is_dirty() || node.behind.is_watched.swap(true, Ordering::SeqCst) {
                         break;
                     }
@@ -72,7 +72,7 @@ impl Node {
         }
     }
 
-    /// What names lead to, with the sizes that are known here.
+    /// An answer about names, with the sizes that are known here.
     pub(super) fn correct(&self, opcode: u32, data: &[u8]) -> Option<Vec<u8>> {
         let names = matches!(opcode, op::LOOKUP | op::READDIRPLUS);
         names.then(|| {

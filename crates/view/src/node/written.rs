@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, IntoBytes};
 /// Bytes of a file that is kept, and of all.
 const FILE_MOST: u64 = 256 * 1024;
 const MOST: usize = 64 << 20;
-/// What was written is sent after so long at most.
+/// Written bytes are sent after so long at most.
 pub(super) const AGE: Duration = Duration::from_millis(10);
 /// Of fuse_write_in, `write_flags`: the file loses set-user-ID and set-group-ID.
 const WRITE_KILL_SUIDGID: u32 = 1 << 2;
@@ -30,7 +30,7 @@ pub(super) enum Held {
     Flush(Vec<u8>),
 }
 
-/// What is to be done with a request.
+/// The way of a request.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Does {
     /// Nothing of it is known here.
@@ -54,9 +54,9 @@ struct File {
     data: Vec<u8>,
     /// What of it the front end does not have, and since when.
     dirty: Option<(Range<usize>, Instant)>,
-    /// This is on its way.
+    /// The part that is on its way.
     sent: Option<Range<usize>>,
-    /// Who has written last: the front end writes with these rights.
+    /// The last writer: the front end writes with these rights.
     by: Header,
     errno: i32,
     /// Nothing more is kept.
@@ -66,7 +66,7 @@ struct File {
     notices: Vec<u64>,
 }
 
-/// What has to be done when something written has arrived.
+/// The tasks when something written has arrived.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Arrived {
     pub(super) more: Option<Write>,
@@ -291,7 +291,7 @@ impl Written {
             errno => file.errno = errno,
         }
         if file.errno != 0 {
-            // What could not be written is lost, as far as was said.
+            // Bytes that could not be written are lost, as far as was said.
             file.dirty = None;
         }
         let waits = file.ends || !file.held.is_empty();

@@ -60,7 +60,7 @@ impl Call<'_> {
         if self.coherence.trails.watches(process) && self.is_loader(inode) {
             return self.note(inode, None, Use::Read);
         }
-        // Its own OPEN has to come, so that its trail goes with that.
+        // The node's own OPEN has to come, so that its trail goes with that.
         self.note(inode, None, Use::Look);
         let steps = self.coherence.trails.begin(process, inode.key);
         let mut walked = HashMap::new();

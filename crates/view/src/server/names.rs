@@ -133,7 +133,7 @@ impl Call<'_> {
             let mut state = lock(&inode.state);
             // Nobody writes it, and the rest is told whatever the file is called.
             let is_leased = state.told && state.lease.is_some();
-            // Its size is known to who writes it.
+            // The size is known to who writes it.
             if state.writing.is_some() {
                 return Ok((0, stat));
             }

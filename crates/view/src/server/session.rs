@@ -92,7 +92,7 @@ pub(crate) struct Session {
     pub(crate) node: NodeId,
     /// Where other nodes ask it for contents that it keeps.
     pub(crate) contents: Option<SocketAddr>,
-    /// It takes rights that it has not asked for.
+    /// The node takes rights that it has not asked for.
     pub(crate) takes_grants: bool,
     pub(crate) counts: Counts,
     line: Mutex<Option<Arc<Line>>>,
