@@ -112,6 +112,7 @@ fn of_one_image(known: &[NodeInfo], wanted: Vec<Wanted>, pids: &mut [c_int], pla
     let (Some(number), Ok(mut origin)) = (OwnNumber::of_this_thread(), Origin::start(others.len())) else {
         return Ok(Came::Parent(wanted));
     };
+    let (gate, (waits, open)) = (Gate::close()?, pipe()?);
     let (mut begun, mut left) = (Vec::new(), Vec::new());
     for &(rank, to) in others {
         match find(known, to).and_then(|node| origin.begin(rank, node, plan)) {
@@ -119,18 +120,13 @@ fn of_one_image(known: &[NodeInfo], wanted: Vec<Wanted>, pids: &mut [c_int], pla
             Err(_) => left.push((rank, to)),
         }
     }
-    let (gate, (waits, open)) = (Gate::close()?, pipe()?);
-    let parent = match fork() {
+    let pid = match fork() {
         Ok(Side::Child) => {
             // All that is open is closed by its number.
             std::mem::forget((origin, waits, open));
             return Ok(Came::Child(who_came(gate, (first, at), &begun, &number, plan)));
         }
-        Ok(Side::Parent(pid)) => Ok(pid),
-        Err(failed) => Err(failed),
-    };
-    let pid = match parent {
-        Ok(pid) => pid,
+        Ok(Side::Parent(pid)) => pid,
         Err(failed) => {
             begun.iter().for_each(|one| end(one.pid));
             return Err(failed);
